@@ -1,0 +1,34 @@
+// Backend: one executor of the forward pass with its packed weights. The promise every backend keeps: a row's bits
+// depend on that row and its sequence's past alone, not on how many rows are computed with it or where it stands.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "backend/batch.h"
+#include "kv/cache.h"
+#include "model/config.h"
+
+namespace slip::backend {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const model::Config& config() const = 0;
+  /// The most rows one run() takes.
+  virtual int max_rows() const = 0;
+  /// An empty cache for one sequence; the backend outlives it.
+  virtual std::unique_ptr<kv::Cache> new_cache() = 0;
+  /// Runs the program over the rows: writes their KV to the staged slots and returns logits. Does not commit.
+  virtual Output run(const Batch& batch) = 0;
+
+  /// Weight bytes read by a step of one row (experts: those of one row), and all weight bytes held.
+  virtual size_t streamed_bytes() const = 0;
+  virtual size_t resident_bytes() const = 0;
+  /// Effective settings for people: "cpu, 2 threads, AVX-512 VNNI, 8-bit activations".
+  virtual std::string description() const = 0;
+};
+
+}  // namespace slip::backend

@@ -1,0 +1,35 @@
+// Batch: the rows of one step. A decode row, a verify window, a prompt chunk and any mix of them from any number of
+// sequences are the same call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kv/cache.h"
+
+namespace slip::backend {
+
+struct Row {
+  int token = 0;
+  int position = 0;
+  int sequence = 0;    // index into Batch::sequences
+  bool output = true;  // wants logits; rows without stop at the last layer that stores KV
+  // Replaces the (scaled) token embedding when set: [hidden] floats, for image and audio positions.
+  const float* embedding = nullptr;
+};
+
+/// Rows of one sequence stand together in ascending, consecutive positions, starting at its cache's length().
+/// The caller has staged as many positions in each cache.
+struct Batch {
+  std::span<const Row> rows;
+  std::span<kv::Cache* const> sequences;
+};
+
+/// Results for the rows that wanted output, in the order of the batch. Valid until the next run().
+struct Output {
+  int rows = 0;
+  const float* logits = nullptr;  // [rows, vocab], soft-capped
+  const float* hidden = nullptr;  // [rows, hidden], after the final norm
+};
+
+}  // namespace slip::backend

@@ -1,0 +1,105 @@
+#include "base/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace slip {
+
+namespace {
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// About 50 us of spinning before a waiting thread lets others run: a decode step has hundreds of barriers a few
+// microseconds apart, so a thread that slept between them would cost more than the work it waits for.
+constexpr int kSpinsBeforeYield = 2000;
+// About a millisecond between runs, the time a sampler and a detokenizer take, before a worker goes to sleep.
+constexpr int kSpinsBeforeSleep = 40000;
+
+template <typename Done>
+void spin_until(Done done) {
+  for (int spins = 0; !done(); ++spins) {
+    if (spins < kSpinsBeforeYield) {
+      pause_cpu();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) : size_(threads) {
+  SLIP_CHECK(threads >= 1);
+  for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { worker(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_.store(true, std::memory_order_release);
+  }
+  wake_.notify_all();
+  for (auto& thread : threads_) thread.join();
+}
+
+void ThreadPool::run(void (*work)(void*, int), void* context) {
+  work_ = work;
+  context_ = context;
+  counter_[phase_.load(std::memory_order_relaxed) & 1].store(0, std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_seq_cst) > 0) {
+    std::lock_guard lock(mutex_);
+    wake_.notify_all();
+  }
+  work(context, 0);
+  barrier();
+}
+
+void ThreadPool::barrier() {
+  const uint32_t phase = phase_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
+    arrived_.store(0, std::memory_order_relaxed);
+    counter_[(phase + 1) & 1].store(0, std::memory_order_relaxed);
+    phase_.store(phase + 1, std::memory_order_release);
+    return;
+  }
+  spin_until([&] { return phase_.load(std::memory_order_acquire) != phase; });
+}
+
+void ThreadPool::worker(int thread) {
+  uint64_t seen = 0;
+  for (;;) {
+    for (int spins = 0; spins < kSpinsBeforeSleep && round_.load(std::memory_order_acquire) == seen; ++spins) {
+      if (stop_.load(std::memory_order_acquire)) return;
+      pause_cpu();
+    }
+    if (round_.load(std::memory_order_acquire) == seen) {
+      std::unique_lock lock(mutex_);
+      sleeping_.fetch_add(1, std::memory_order_seq_cst);
+      wake_.wait(lock, [&] { return stop_.load() || round_.load(std::memory_order_seq_cst) != seen; });
+      sleeping_.fetch_sub(1, std::memory_order_relaxed);
+      if (stop_.load() && round_.load() == seen) return;
+    }
+    seen = round_.load(std::memory_order_acquire);
+    work_(context_, thread);
+    barrier();
+  }
+}
+
+int default_threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace slip
