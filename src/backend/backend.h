@@ -1,5 +1,6 @@
-// Backend: one executor of the forward pass with its packed weights. The promise every backend keeps: a row's bits
-// depend on that row and its sequence's past alone, not on how many rows are computed with it or where it stands.
+// Backend: one executor of the forward pass with its packed weights. The promise every backend keeps: a row's
+// bits depend on that row and its sequence's past alone, not on how many rows are computed with it or where
+// it stands.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Batch: the rows of one step. A decode row, a verify window, a prompt chunk and any mix of them from any number of
-// sequences are the same call.
+// Batch: the rows of one step. A decode row, a verify window, a prompt chunk and any mix of them from any
+// number of sequences are the same call.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,8 @@ namespace slip::kv {
 Cache::Cache(const Layout& layout, PagePool& pool)
     : layout_(layout),
       pool_(pool),
-      ring_(static_cast<size_t>(layout.ring_pages()) * layout.ring_page_bytes(), "the KV cache of sliding layers") {}
+      ring_(static_cast<size_t>(layout.ring_pages()) * layout.ring_page_bytes(),
+            "the KV cache of sliding layers") {}
 
 Cache::~Cache() {
   for (std::byte* page : pages_) pool_.give_back(page);
@@ -38,9 +39,12 @@ void Cache::truncate(int length) {
 
 std::byte* Cache::slot(int layer, int part, int kv_head, int64_t position) const {
   const LayerLayout& at = layout_.layers()[static_cast<size_t>(layer)];
-  const size_t row = (static_cast<size_t>(part) * static_cast<size_t>(at.kv_heads) + static_cast<size_t>(kv_head)) * kPagePositions +
-                     static_cast<size_t>(position % kPagePositions);
-  return page(layer, position / kPagePositions) + row * static_cast<size_t>(at.head_dim) * bytes_of(layout_.storage());
+  const size_t row =
+      (static_cast<size_t>(part) * static_cast<size_t>(at.kv_heads) + static_cast<size_t>(kv_head)) *
+          kPagePositions +
+      static_cast<size_t>(position % kPagePositions);
+  return page(layer, position / kPagePositions) +
+         row * static_cast<size_t>(at.head_dim) * bytes_of(layout_.storage());
 }
 
 }  // namespace slip::kv

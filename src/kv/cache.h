@@ -1,8 +1,9 @@
 // Cache: the KV memory of one sequence, addressed by absolute position.
 //
-// A step stages n positions after length() and writes them; commit(k) keeps the first k of them. The rest need no
-// undoing: their slots lie beyond length() and the next step overwrites them, so rejecting a draft costs nothing. The
-// ring is wide enough that a staged row never overwrites a key that a row at length() or later can still see.
+// A step stages n positions after length() and writes them; commit(k) keeps the first k of them. The rest
+// need no undoing: their slots lie beyond length() and the next step overwrites them, so rejecting a draft
+// costs nothing. The ring is wide enough that a staged row never overwrites a key that a row at length() or
+// later can still see.
 //
 // reserve() is the only call that takes memory; it belongs to admission, not to a step.
 #pragma once
@@ -31,18 +32,22 @@ class Cache {
 
   int length() const { return length_; }
   int staged() const { return staged_; }
-  /// Announces rows at positions length() .. length() + rows - 1. Rows staged before and not committed are forgotten.
+  /// Announces rows at positions length() .. length() + rows - 1. Rows staged before and not committed are
+  /// forgotten.
   void stage(int rows);
   /// Keeps the first `rows` staged positions.
   void commit(int rows);
-  /// Forgets everything from `length` on; a sliding layer can only go back as far as its ring still holds the window.
+  /// Forgets everything from `length` on; a sliding layer can only go back as far as its ring still holds the
+  /// window.
   void truncate(int length);
 
-  /// The page of an owning layer that holds positions [page * kPagePositions, ...): [part][kv head][position][head dim].
+  /// The page of an owning layer that holds positions [page * kPagePositions, ...): [part][kv
+  /// head][position][head dim].
   std::byte* page(int layer, int64_t page) const {
     const LayerLayout& at = layout_.layers()[static_cast<size_t>(layer)];
-    std::byte* base = at.ring ? ring_.data() + static_cast<size_t>(page % layout_.ring_pages()) * layout_.ring_page_bytes()
-                              : pages_[static_cast<size_t>(page)];
+    std::byte* base =
+        at.ring ? ring_.data() + static_cast<size_t>(page % layout_.ring_pages()) * layout_.ring_page_bytes()
+                : pages_[static_cast<size_t>(page)];
     return base + at.page_offset;
   }
   /// [head dim] elements of one part at one position.

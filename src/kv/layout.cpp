@@ -20,13 +20,14 @@ Layout::Layout(const model::Config& config, Storage storage, int max_step_rows)
     layer.parts = source.k_is_v ? 1 : 2;
     layer.kv_heads = source.kv_heads;
     layer.head_dim = source.head_dim;
-    layer.page_bytes = static_cast<size_t>(layer.parts) * static_cast<size_t>(source.kv_size()) * kPagePositions * bytes_of(storage);
+    layer.page_bytes = static_cast<size_t>(layer.parts) * static_cast<size_t>(source.kv_size()) *
+                       kPagePositions * bytes_of(storage);
     size_t& total = layer.ring ? ring_page_bytes_ : global_page_bytes_;
     layer.page_offset = total;
     total += layer.page_bytes;
   }
-  // The oldest key a step's first row sees is window - 1 behind it, the newest key written is max_step_rows - 1 ahead
-  // of it. A span of that many positions touches one page more than it fills.
+  // The oldest key a step's first row sees is window - 1 behind it, the newest key written is max_step_rows -
+  // 1 ahead of it. A span of that many positions touches one page more than it fills.
   if (ring_page_bytes_ > 0) ring_pages_ = (config.window + max_step_rows - 2) / kPagePositions + 2;
 }
 

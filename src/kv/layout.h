@@ -1,10 +1,10 @@
 // Layout: where the cache of one sequence keeps what, as pure arithmetic over a Config.
 //
-// Every layer that owns KV stores it in pages of kPagePositions consecutive positions, aligned to absolute position,
-// so a page is also the unit by which attention splits its keys. Inside a page: [part][kv head][position][head dim],
-// part 0 = K, part 1 = V; layers with K = V have one part, the normalised vector both are made from. Full layers get a
-// new page whenever one is full. Sliding layers reuse a fixed ring of pages that holds the window plus the rows of the
-// widest step. Layers that share KV have nothing here.
+// Every layer that owns KV stores it in pages of kPagePositions consecutive positions, aligned to absolute
+// position, so a page is also the unit by which attention splits its keys. Inside a page: [part][kv
+// head][position][head dim], part 0 = K, part 1 = V; layers with K = V have one part, the normalised vector
+// both are made from. Full layers get a new page whenever one is full. Sliding layers reuse a fixed ring of
+// pages that holds the window plus the rows of the widest step. Layers that share KV have nothing here.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,20 @@
 
 namespace slip::kv {
 
-// 256: long enough that a page of the smallest model is 128 KiB of sequential reading per layer, short enough that a
-// sequence wastes little and that two threads find several pages to share even in a window of 512.
+// 256: long enough that a page of the smallest model is 128 KiB of sequential reading per layer, short enough
+// that a sequence wastes little and that two threads find several pages to share even in a window of 512.
 inline constexpr int kPagePositions = 256;
 
 // bf16 is what engines serve with. f32 exists to compare with references that keep full precision.
 enum class Storage { kBf16, kF32 };
-inline size_t bytes_of(Storage storage) { return storage == Storage::kBf16 ? 2 : 4; }
+inline size_t bytes_of(Storage storage) {
+  return storage == Storage::kBf16 ? 2 : 4;
+}
 
 struct LayerLayout {
   bool owned = false;
   bool ring = false;
-  int parts = 0;           // 2, or 1 where K = V
+  int parts = 0;  // 2, or 1 where K = V
   int kv_heads = 0;
   int head_dim = 0;
   size_t page_bytes = 0;   // of this layer alone

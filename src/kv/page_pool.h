@@ -1,5 +1,6 @@
-// PagePool: global-layer pages for all sequences of a model, taken from slabs and recycled when a sequence ends. A page
-// is only backed by memory once it is written. Used from the thread that admits and retires sequences.
+// PagePool: global-layer pages for all sequences of a model, taken from slabs and recycled when a sequence
+// ends. A page is only backed by memory once it is written. Used from the thread that admits and retires
+// sequences.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ namespace slip::kv {
 
 class PagePool {
  public:
-  /// `page_bytes` may be 0 (a model without full layers that own KV): pages are then distinct null-sized tokens.
+  /// `page_bytes` may be 0 (a model without full layers that own KV): pages are then distinct null-sized
+  /// tokens.
   explicit PagePool(size_t page_bytes);
 
   std::byte* take();

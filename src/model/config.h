@@ -1,7 +1,8 @@
-// Config: a Gemma 4 text decoder, resolved. config.json has several spellings and many defaults; checkpoint/config
-// reads them all into this one struct, where every layer says plainly what it is, so that no code below asks twice.
-// Invariants (checked by the reader): every size is positive, heads divides by kv_heads, head_dim is even, kv_source
-// points at a layer that owns its KV and comes no later, the last layer is full attention.
+// Config: a Gemma 4 text decoder, resolved. config.json has several spellings and many defaults;
+// checkpoint/config reads them all into this one struct, where every layer says plainly what it is, so that
+// no code below asks twice. Invariants (checked by the reader): every size is positive, heads divides by
+// kv_heads, head_dim is even, kv_source points at a layer that owns its KV and comes no later, the last layer
+// is full attention.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,14 @@ enum class LayerKind { kSliding, kFull };
 
 struct LayerConfig {
   LayerKind kind = LayerKind::kSliding;
-  int heads = 0;         // query heads
-  int kv_heads = 0;      // query head j reads kv head j / (heads / kv_heads)
+  int heads = 0;     // query heads
+  int kv_heads = 0;  // query head j reads kv head j / (heads / kv_heads)
   int head_dim = 0;
   int intermediate = 0;  // of the dense MLP
   bool k_is_v = false;   // no v_proj: V is the raw k_proj output, normalised without weight
   int kv_source = 0;     // the layer whose cache this one reads; its own index if it owns one
-  // Rotary embedding, NeoX halves over the whole head: pair (i, i + head_dim / 2) turns by position * frequency(i) for
-  // i < rotated_pairs; the other pairs pass through.
+  // Rotary embedding, NeoX halves over the whole head: pair (i, i + head_dim / 2) turns by position *
+  // frequency(i) for i < rotated_pairs; the other pairs pass through.
   int rotated_pairs = 0;
   double rope_theta = 0;
   double rope_factor = 1;  // divides the frequencies

@@ -1,6 +1,7 @@
-// Weights: every tensor of the text decoder, bound by name to a field. Matrices are descriptions of where the bytes are
-// (see tensor/matrix.h) and own nothing; the small vectors are floats here and now. Shapes: h hidden, L layers,
-// nH heads, nKV kv heads, hd head dim, I intermediate, P per-layer dim, E experts, X expert intermediate, V vocabulary.
+// Weights: every tensor of the text decoder, bound by name to a field. Matrices are descriptions of where the
+// bytes are (see tensor/matrix.h) and own nothing; the small vectors are floats here and now. Shapes: h
+// hidden, L layers, nH heads, nKV kv heads, hd head dim, I intermediate, P per-layer dim, E experts, X expert
+// intermediate, V vocabulary.
 #pragma once
 
 #include <vector>
@@ -24,23 +25,23 @@ struct MoeWeights {
 };
 
 struct PerLayerWeights {
-  Matrix gate;       // [P, h] per_layer_input_gate
-  Matrix projection; // [h, P] per_layer_projection
-  Vector post_norm;  // [h]    post_per_layer_input_norm
+  Matrix gate;        // [P, h] per_layer_input_gate
+  Matrix projection;  // [h, P] per_layer_projection
+  Vector post_norm;   // [h]    post_per_layer_input_norm
 };
 
 struct LayerWeights {
   Vector input_norm, post_attention_norm;  // [h]
   Vector pre_mlp_norm, post_mlp_norm;      // [h]
   Matrix q;                                // [nH*hd, h]
-  Matrix k, v;                             // [nKV*hd, h]; absent on layers that share KV, v absent where K = V
-  Matrix o;                                // [h, nH*hd]
-  Vector q_norm, k_norm;                   // [hd]; k_norm absent on layers that share KV
-  Matrix gate, up;                         // [I, h]
-  Matrix down;                             // [h, I]
-  float scalar = 1;                        // layer_scalar, multiplies the residual stream at the layer's end
-  MoeWeights moe;                          // empty on dense models
-  PerLayerWeights per_layer;               // empty without per-layer embeddings
+  Matrix k, v;                // [nKV*hd, h]; absent on layers that share KV, v absent where K = V
+  Matrix o;                   // [h, nH*hd]
+  Vector q_norm, k_norm;      // [hd]; k_norm absent on layers that share KV
+  Matrix gate, up;            // [I, h]
+  Matrix down;                // [h, I]
+  float scalar = 1;           // layer_scalar, multiplies the residual stream at the layer's end
+  MoeWeights moe;             // empty on dense models
+  PerLayerWeights per_layer;  // empty without per-layer embeddings
 };
 
 struct Weights {

@@ -1,0 +1,214 @@
+// Attention of a batch: rows are cut into blocks that share a sequence, blocks meet pages of keys, partials
+// are folded in order of position. Two ways to deal the work out give the same bits: with many blocks (a
+// prompt) a thread takes a block through all its pages; with few (decoding) threads share the pages of a
+// block, in waves that fit the partials' memory.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/executor.h"
+#include "base/check.h"
+
+namespace slip::backend::cpu {
+
+using model::LayerKind;
+
+namespace {
+
+// Memory for the partials of one wave: 16 MiB is 500 pages of a small model's decode row.
+constexpr size_t kWaveBytes = size_t{16} << 20;
+
+int64_t page_of(int position) {
+  return position / kv::kPagePositions;
+}
+
+}  // namespace
+
+void Executor::plan_attention_memory(Carver& carver) {
+  int widest = 0;
+  for (const auto& layer : config_.layers) widest = std::max(widest, layer.head_dim);
+  const auto partial = static_cast<size_t>(partial_floats(widest));
+  for (size_t t = 0; t < thread_scratch_.size(); ++t) {
+    thread_scratch_[t] = carver.take<float>(attend_scratch_floats(widest));
+    thread_partials_[t] = carver.take<float>(2 * kMaxPageQueries * partial);
+  }
+  // By-page work is chosen for fewer than 2 * threads pairs of block and kv head (see attend), so this many
+  // queries.
+  const size_t queries = 2 * thread_scratch_.size() * kMaxPageQueries;
+  states_ = carver.take<float>(queries * partial);
+  wave_floats_ = std::max(kWaveBytes / sizeof(float), queries * partial);
+  wave_partials_ = carver.take<float>(wave_floats_);
+}
+
+int Executor::first_key(int layer, int position) const {
+  return layer_config(layer).kind == LayerKind::kSliding ? std::max(0, position - config_.window + 1) : 0;
+}
+
+void Executor::plan_row_blocks(int layer) {
+  const model::LayerConfig& config = layer_config(layer);
+  const int group = config.heads / config.kv_heads;
+  const int most = std::max(1, kMaxPageQueries / group);
+  block_count_ = 0;
+  for (int i = 0; i < row_count_; ++i) {
+    const ActiveRow& row = rows_[static_cast<size_t>(i)];
+    if (block_count_ > 0) {
+      RowBlock& last = blocks_[static_cast<size_t>(block_count_ - 1)];
+      if (last.count < most && rows_[static_cast<size_t>(last.first)].sequence == row.sequence) {
+        ++last.count;
+        continue;
+      }
+    }
+    blocks_[static_cast<size_t>(block_count_++)] = {i, 1};
+  }
+}
+
+void Executor::attend(int layer, int thread) {
+  once(thread, [&] { plan_row_blocks(layer); });
+  if (block_count_ * layer_config(layer).kv_heads >= 2 * pool_.size()) {
+    attend_blocks_whole(layer, thread);
+  } else {
+    attend_blocks_by_page(layer, thread);
+  }
+}
+
+/// Partials of one block's rows over one page: partials[row in block][head in group][partial].
+void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, int64_t page_index,
+                                 float* partials, float* scratch) const {
+  const model::LayerConfig& config = layer_config(layer);
+  const model::LayerConfig& source = layer_config(config.kv_source);
+  const int hd = config.head_dim, group = config.heads / config.kv_heads, partial = partial_floats(hd);
+  const kv::Cache& cache =
+      *batch_->sequences[static_cast<size_t>(rows_[static_cast<size_t>(block.first)].sequence)];
+
+  const size_t head_bytes = static_cast<size_t>(kv::kPagePositions * hd) * kv::bytes_of(layout_.storage());
+  const std::byte* base = cache.page(config.kv_source, page_index);
+  Page page{
+      .keys = base + static_cast<size_t>(kv_head) * head_bytes,
+      .values = base + static_cast<size_t>(source.k_is_v ? kv_head : source.kv_heads + kv_head) * head_bytes,
+      .storage = layout_.storage(),
+      .head_dim = hd};
+  PageRope rope;
+  if (source.k_is_v) {
+    const Angles& at = angles(source.kind);
+    rope = {.weight = layer_weights(config.kv_source).k_norm.data(),
+            .cosines = at.page_cosines,
+            .sines = at.page_sines,
+            .base_cosines = at.base_cosines + page_index * at.pairs,
+            .base_sines = at.base_sines + page_index * at.pairs,
+            .pairs = at.pairs};
+    page.rope = &rope;
+  }
+
+  PageRow rows[kMaxPageQueries];
+  int count = 0;
+  const int start = static_cast<int>(page_index) * kv::kPagePositions;
+  for (int i = 0; i < block.count; ++i) {
+    const int position = rows_[static_cast<size_t>(block.first + i)].position;
+    const int first = std::max(first_key(layer, position) - start, 0);
+    const int last = std::min(position + 1 - start, kv::kPagePositions);
+    if (first >= last) continue;
+    rows[count++] = {.queries = query_.row(block.first + i) + kv_head * group * hd,
+                     .first = first,
+                     .last = last,
+                     .partials = partials + static_cast<size_t>(i * group) * static_cast<size_t>(partial)};
+  }
+  if (count > 0) attend_page(page, rows, count, group, scratch);
+}
+
+void Executor::attend_blocks_whole(int layer, int thread) {
+  const model::LayerConfig& config = layer_config(layer);
+  const int hd = config.head_dim, group = config.heads / config.kv_heads;
+  const auto partial = static_cast<size_t>(partial_floats(hd));
+  float* partials = thread_partials_[static_cast<size_t>(thread)];
+  float* states = partials + kMaxPageQueries * partial;
+  parallel(int64_t{block_count_} * config.kv_heads, [&](int64_t task) {
+    // Later blocks of a prompt see more keys: deal them out first, so that the end is even.
+    const RowBlock& block = blocks_[static_cast<size_t>(block_count_ - 1 - task / config.kv_heads)];
+    const int kv_head = static_cast<int>(task % config.kv_heads);
+    const int last_position = rows_[static_cast<size_t>(block.first + block.count - 1)].position;
+    const int64_t first_page = page_of(first_key(layer, rows_[static_cast<size_t>(block.first)].position));
+    for (int64_t page = first_page; page <= page_of(last_position); ++page) {
+      attend_block_page(layer, block, kv_head, page, partials, thread_scratch_[static_cast<size_t>(thread)]);
+      for (int i = 0; i < block.count; ++i) {
+        const int position = rows_[static_cast<size_t>(block.first + i)].position;
+        const int64_t row_first = page_of(first_key(layer, position));
+        if (page < row_first || page > page_of(position)) continue;
+        for (int h = 0; h < group; ++h) {
+          const auto at = static_cast<size_t>(i * group + h) * partial;
+          if (page == row_first) {
+            std::memcpy(states + at, partials + at, partial * sizeof(float));
+          } else {
+            merge_partial(partials + at, hd, states + at);
+          }
+        }
+      }
+    }
+    for (int i = 0; i < block.count; ++i) {
+      for (int h = 0; h < group; ++h) {
+        finish_partial(states + static_cast<size_t>(i * group + h) * partial, hd,
+                       attended_.row(block.first + i) + (kv_head * group + h) * hd);
+      }
+    }
+  });
+}
+
+void Executor::attend_blocks_by_page(int layer, int thread) {
+  const model::LayerConfig& config = layer_config(layer);
+  const int hd = config.head_dim, group = config.heads / config.kv_heads;
+  const auto partial = static_cast<size_t>(partial_floats(hd));
+  // Queries of a pair (block, kv head) lie together: kMaxPageQueries places each.
+  const auto pairs = static_cast<size_t>(block_count_ * config.kv_heads);
+  const size_t page_floats = pairs * kMaxPageQueries * partial;
+  const auto wave = static_cast<int64_t>(wave_floats_ / page_floats);
+  SLIP_CHECK(wave >= 1);
+  const auto block_first_page = [&](const RowBlock& block) {
+    return page_of(first_key(layer, rows_[static_cast<size_t>(block.first)].position));
+  };
+  const auto block_last_page = [&](const RowBlock& block) {
+    return page_of(rows_[static_cast<size_t>(block.first + block.count - 1)].position);
+  };
+  int64_t most_pages = 0;
+  for (int b = 0; b < block_count_; ++b) {
+    const RowBlock& block = blocks_[static_cast<size_t>(b)];
+    most_pages = std::max(most_pages, block_last_page(block) - block_first_page(block) + 1);
+  }
+  for (int64_t done = 0; done < most_pages; done += wave) {
+    const int64_t now = std::min(wave, most_pages - done);
+    parallel(now * static_cast<int64_t>(pairs), [&](int64_t task) {
+      const auto pair = static_cast<size_t>(task % static_cast<int64_t>(pairs));
+      const int64_t in_wave = task / static_cast<int64_t>(pairs);
+      const RowBlock& block = blocks_[pair / static_cast<size_t>(config.kv_heads)];
+      const int64_t page = block_first_page(block) + done + in_wave;
+      if (page > block_last_page(block)) return;
+      float* partials =
+          wave_partials_ + static_cast<size_t>(in_wave) * page_floats + pair * kMaxPageQueries * partial;
+      attend_block_page(layer, block, static_cast<int>(pair % static_cast<size_t>(config.kv_heads)), page,
+                        partials, thread_scratch_[static_cast<size_t>(thread)]);
+    });
+    parallel(static_cast<int64_t>(pairs) * kMaxPageQueries, [&](int64_t task) {
+      const auto pair = static_cast<size_t>(task / kMaxPageQueries);
+      const int query = static_cast<int>(task % kMaxPageQueries);
+      const RowBlock& block = blocks_[pair / static_cast<size_t>(config.kv_heads)];
+      const int kv_head = static_cast<int>(pair % static_cast<size_t>(config.kv_heads));
+      if (query >= block.count * group) return;
+      const int row = block.first + query / group;
+      const int position = rows_[static_cast<size_t>(row)].position;
+      const int64_t row_first = page_of(first_key(layer, position)), row_last = page_of(position);
+      float* state = states_ + static_cast<size_t>(task) * partial;
+      for (int64_t in_wave = 0; in_wave < now; ++in_wave) {
+        const int64_t page = block_first_page(block) + done + in_wave;
+        if (page < row_first || page > row_last) continue;
+        const float* from =
+            wave_partials_ + static_cast<size_t>(in_wave) * page_floats + static_cast<size_t>(task) * partial;
+        if (page == row_first) {
+          std::memcpy(state, from, partial * sizeof(float));
+        } else {
+          merge_partial(from, hd, state);
+        }
+        if (page == row_last)
+          finish_partial(state, hd, attended_.row(row) + (kv_head * group + query % group) * hd);
+      }
+    });
+  }
+}
+
+}  // namespace slip::backend::cpu

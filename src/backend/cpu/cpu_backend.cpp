@@ -1,0 +1,74 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <string>
+
+#include "backend/cpu/executor.h"
+#include "backend/cpu/packed_weights.h"
+#include "base/error.h"
+
+namespace slip::backend::cpu {
+
+namespace {
+
+const char* activation_text(ActivationMode mode) {
+  switch (mode) {
+    case ActivationMode::kFloat: return ", float activations";
+    case ActivationMode::kInt8: return ", 8-bit activations";
+    case ActivationMode::kInt16: return ", 16-bit activations";
+  }
+  return "";
+}
+
+class CpuBackend final : public ObservableBackend {
+ public:
+  CpuBackend(const model::Config& config, const model::Weights& weights, const CpuOptions& options)
+      : options_(options),
+        program_(model::build_program(config, weights)),
+        pool_(options.threads > 0 ? options.threads : default_threads()),
+        packed_(pack_weights(config, weights, pool_, options.progress)),
+        layout_(config, options.kv_storage, options.max_rows),
+        pages_(layout_.global_page_bytes()),
+        executor_(program_, packed_, pool_, options, layout_) {}
+
+  const model::Config& config() const override { return program_.config; }
+  int max_rows() const override { return options_.max_rows; }
+  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
+
+  Output run(const Batch& batch) override {
+    executor_.observe = observe;
+    return executor_.run(batch);
+  }
+
+  size_t streamed_bytes() const override { return program_.streamed_bytes(); }
+  size_t resident_bytes() const override { return packed_.memory.size(); }
+
+  std::string description() const override {
+    std::string text = "cpu, " + std::to_string(pool_.size()) +
+                       (pool_.size() == 1 ? " thread, " : " threads, ") + kernel_target();
+    if (packed_.any_affine) text += activation_text(options_.activations);
+    return text + (options_.kv_storage == kv::Storage::kBf16 ? ", bf16 KV" : ", f32 KV");
+  }
+
+ private:
+  CpuOptions options_;
+  model::Program program_;
+  ThreadPool pool_;
+  PackedWeights packed_;
+  kv::Layout layout_;
+  kv::PagePool pages_;
+  Executor executor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> load(const model::Config& config, const model::Weights& weights,
+                              const CpuOptions& options) {
+  return std::make_unique<CpuBackend>(config, weights, options);
+}
+
+std::unique_ptr<ObservableBackend> load_observable(const model::Config& config, const model::Weights& weights,
+                                                   const CpuOptions& options) {
+  return std::make_unique<CpuBackend>(config, weights, options);
+}
+
+}  // namespace slip::backend::cpu

@@ -1,0 +1,38 @@
+// exp, tanh and what is built on them, for panel vectors. Highway's polynomial versions: within 4 ulp of the
+// exact value, the same bits for a lane whatever stands in the other lanes.
+#if defined(SLIP_BACKEND_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLIP_BACKEND_CPU_MATH_INL_H_
+#undef SLIP_BACKEND_CPU_MATH_INL_H_
+#else
+#define SLIP_BACKEND_CPU_MATH_INL_H_
+#endif
+
+#include <hwy/contrib/math/math-inl.h>
+
+#include "backend/cpu/simd-inl.h"
+
+SLIP_BEFORE_NAMESPACE();
+namespace slip::backend::cpu::HWY_NAMESPACE {
+
+HWY_INLINE VF tanh(VF x) {
+  return hn::Tanh(DF(), x);
+}
+
+/// cap * tanh(x / cap)
+HWY_INLINE VF softcap(VF x, float cap) {
+  const DF df;
+  return hn::Mul(hn::Set(df, cap), tanh(hn::Mul(x, hn::Set(df, 1.0f / cap))));
+}
+
+/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+HWY_INLINE VF gelu(VF x) {
+  const DF df;
+  const VF cubed = hn::Mul(hn::Mul(x, x), x);
+  const VF inner = hn::Mul(hn::Set(df, 0.7978845608028654f), hn::MulAdd(hn::Set(df, 0.044715f), cubed, x));
+  return hn::Mul(hn::Mul(hn::Set(df, 0.5f), x), hn::Add(hn::Set(df, 1.0f), tanh(inner)));
+}
+
+}  // namespace slip::backend::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

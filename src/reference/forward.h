@@ -1,0 +1,68 @@
+// The specification: Gemma 4's text decoder in plain float loops, one row at a time. Every backend is tested
+// against it and nothing in it is written for speed: all weights are widened to float up front, keys and
+// values are kept as floats. Read forward.cpp from the top; it is the model.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "model/program.h"
+
+namespace slip::reference {
+
+/// What one sequence has stored so far: per layer that owns KV, one vector per position.
+struct Sequence {
+  struct Layer {
+    std::vector<std::vector<float>> keys, values;  // [position][nKV * hd]
+  };
+  std::vector<Layer> layers;
+  int length = 0;
+};
+
+struct Result {
+  std::vector<float> hidden;  // [h] after the final norm
+  std::vector<float> logits;  // [V]
+};
+
+class Forward {
+ public:
+  explicit Forward(const model::Program& program);
+
+  /// Appends `token` to the sequence and returns its outputs.
+  Result step(Sequence& sequence, int token);
+  /// The same for a soft embedding (image, audio) in the token's place.
+  Result step_embedding(Sequence& sequence, const std::vector<float>& embedding);
+
+  /// Called after every phase with the field it wrote; for comparing executors phase by phase.
+  std::function<void(const model::Phase&, const std::vector<float>&)> observe;
+
+ private:
+  struct State;
+  using Row = std::vector<float>;
+  using Table = std::vector<float>;  // a matrix, row major
+
+  Result run(Sequence& sequence, int token, const Row* embedding);
+  void embed(State& state);
+  void per_layer_inputs(State& state);
+  void qkv(State& state, int layer);
+  void attend(State& state, int layer);
+  void attention_out(State& state, int layer);
+  void gate_up(State& state, int layer);
+  void down(State& state, int layer);
+  Row experts(const State& state, int layer);
+  void per_layer_mix(State& state, int layer);
+  void end_of_layer(State& state, int layer);
+  void head(State& state);
+
+  const Table& table(const model::Matrix& matrix);
+  Row multiply(const model::Matrix& matrix, const Row& x, int64_t first_row = 0, int64_t rows = -1);
+  Row norm(const Row& x, const Row& weight) const;
+
+  const model::Program& program_;
+  const model::Config& config_;
+  const model::Weights& weights_;
+  std::map<const model::Matrix*, Table> tables_;
+};
+
+}  // namespace slip::reference
