@@ -28,6 +28,11 @@ class Backend {
   /// Weight bytes read by a step of one row (experts: those of one row), and all weight bytes held.
   virtual size_t streamed_bytes() const = 0;
   virtual size_t resident_bytes() const = 0;
+  /// Bytes the caches of one sequence give a row at `position` to read.
+  virtual size_t kv_bytes_read(int position) const = 0;
+  /// Bytes per second a plain read loop reaches on the memory the weights are in, measured now (a fraction of
+  /// a second).
+  virtual double measure_read_bandwidth() = 0;
   /// Effective settings for people: "cpu, 2 threads, AVX-512 VNNI, 8-bit activations".
   virtual std::string description() const = 0;
 };

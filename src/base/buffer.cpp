@@ -19,9 +19,11 @@ Buffer::Buffer(size_t bytes, const char* what) : size_(bytes) {
   const size_t slack = large ? kHugePage : 0;
   if (bytes > SIZE_MAX - slack) fail(ErrorKind::kOutOfMemory, "{} of {} bytes is too large", what, bytes);
   mapped_ = bytes + slack;
-  void* mapping = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapping =
+      ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
-    fail(ErrorKind::kOutOfMemory, "cannot reserve {:.2f} GiB for {}: use a smaller model, fewer bits or a shorter context",
+    fail(ErrorKind::kOutOfMemory,
+         "cannot reserve {:.2f} GiB for {}: use a smaller model, fewer bits or a shorter context",
          static_cast<double>(bytes) / (1 << 30), what);
   }
   mapping_ = mapping;

@@ -1,6 +1,7 @@
-// Buffer: owned, zeroed memory for weights, caches and activations. It comes straight from the kernel, aligned to
-// 2 MiB with huge pages requested when it is large (weight streams lose up to a third of the bandwidth to page
-// walks otherwise), and is only backed by real memory where it has been touched. Movable, never copied.
+// Buffer: owned, zeroed memory for weights, caches and activations. It comes straight from the kernel,
+// aligned to 2 MiB with huge pages requested when it is large (weight streams lose up to a third of the
+// bandwidth to page walks otherwise), and is only backed by real memory where it has been touched. Movable,
+// never copied.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +34,8 @@ class Buffer {
   size_t mapped_ = 0;
 };
 
-/// Hands out aligned pieces of one Buffer. Used twice: a first pass with no buffer counts the bytes, the second
-/// gives addresses, so that a plan and its layout are written once.
+/// Hands out aligned pieces of one Buffer. Used twice: a first pass with no buffer counts the bytes, the
+/// second gives addresses, so that a plan and its layout are written once.
 class Carver {
  public:
   explicit Carver(std::byte* base = nullptr) : base_(base) {}

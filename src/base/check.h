@@ -6,7 +6,8 @@ namespace slip {
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 }
 
-#define SLIP_CHECK(condition)                                                       \
-  do {                                                                              \
-    if (!(condition)) [[unlikely]] ::slip::check_failed(#condition, __FILE__, __LINE__); \
+#define SLIP_CHECK(condition)                               \
+  do {                                                      \
+    if (!(condition)) [[unlikely]]                          \
+      ::slip::check_failed(#condition, __FILE__, __LINE__); \
   } while (false)

@@ -1,6 +1,7 @@
 // slip::Error: the one exception type. It ends the operation it belongs to (a load, a request, a command) and
-// carries a sentence that says what is wrong, where, and what to do. Commands print the sentence and exit with
-// the kind's code; the server will turn it into an OpenAI error object. Expected outcomes are return values.
+// carries a sentence that says what is wrong, where, and what to do. Commands print the sentence and exit
+// with the kind's code; the server will turn it into an OpenAI error object. Expected outcomes are return
+// values.
 #pragma once
 
 #include <fmt/format.h>

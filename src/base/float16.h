@@ -1,5 +1,6 @@
 // bfloat16 and IEEE half as storage types: conversions only, arithmetic happens in float.
-// Rounding is to nearest even, as PyTorch and MLX do, so a stored value reads back to the same bits everywhere.
+// Rounding is to nearest even, as PyTorch and MLX do, so a stored value reads back to the same bits
+// everywhere.
 #pragma once
 
 #include <bit>
@@ -14,7 +15,9 @@ struct F16 {
   uint16_t bits;
 };
 
-inline float to_float(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
+inline float to_float(Bf16 value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
 
 inline Bf16 to_bf16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -22,7 +25,9 @@ inline Bf16 to_bf16(float value) {
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
-inline float round_to_bf16(float value) { return to_float(to_bf16(value)); }
+inline float round_to_bf16(float value) {
+  return to_float(to_bf16(value));
+}
 
 float to_float(F16 value);
 F16 to_f16(float value);

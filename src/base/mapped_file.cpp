@@ -41,7 +41,8 @@ void MappedFile::drop(size_t offset, size_t count) const {
   const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t begin = (offset + page - 1) / page * page;
   const size_t end = (offset + count) / page * page;
-  if (begin < end && end <= size_) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+  if (begin < end && end <= size_)
+    ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
 std::string read_text_file(const std::string& path, size_t limit) {
@@ -50,7 +51,8 @@ std::string read_text_file(const std::string& path, size_t limit) {
   const auto size = file.tellg();
   if (size < 0) fail_file("{}: is not a regular file", path);
   if (static_cast<size_t>(size) > limit) {
-    fail_file("{}: is {} bytes long, more than the {} this kind of file may have", path, static_cast<size_t>(size), limit);
+    fail_file("{}: is {} bytes long, more than the {} this kind of file may have", path,
+              static_cast<size_t>(size), limit);
   }
   std::string text(static_cast<size_t>(size), '\0');
   file.seekg(0);

@@ -1,5 +1,5 @@
-// A file mapped for reading. The bytes stay on disk until touched; drop() gives touched pages back, so that packing
-// a checkpoint never holds both copies in memory.
+// A file mapped for reading. The bytes stay on disk until touched; drop() gives touched pages back, so that
+// packing a checkpoint never holds both copies in memory.
 #pragma once
 
 #include <cstddef>

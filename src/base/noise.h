@@ -1,5 +1,5 @@
-// Counter-based randomness: a value is a pure function of its key, so it is the same however and whenever it is
-// asked for. Sampling keys it by (seed, position, token id), synthetic weights by (seed, tensor, element).
+// Counter-based randomness: a value is a pure function of its key, so it is the same however and whenever it
+// is asked for. Sampling keys it by (seed, position, token id), synthetic weights by (seed, tensor, element).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ constexpr uint64_t mix64(uint64_t x) {
 
 /// The key of one stream; draws from it are keyed_bits(key, index).
 constexpr uint64_t noise_key(uint64_t seed, uint64_t stream) {
-  return mix64(mix64(seed + 0x9e3779b97f4a7c15ull) ^ (stream * 0xd1342543de82ef95ull + 0x632be59bd9b4e019ull));
+  return mix64(mix64(seed + 0x9e3779b97f4a7c15ull) ^
+               (stream * 0xd1342543de82ef95ull + 0x632be59bd9b4e019ull));
 }
 
 constexpr uint64_t keyed_bits(uint64_t key, uint64_t index) {

@@ -18,11 +18,11 @@ void pause_cpu() {
 #endif
 }
 
-// About 50 us of spinning before a waiting thread lets others run: a decode step has hundreds of barriers a few
-// microseconds apart, so a thread that slept between them would cost more than the work it waits for.
+// About 50 us of spinning before a waiting thread lets others run: a decode step has hundreds of barriers a
+// few microseconds apart, so a thread that slept between them would cost more than the work it waits for.
 constexpr int kSpinsBeforeYield = 2000;
 // About a millisecond between runs, the time a sampler and a detokenizer take, before a worker goes to sleep.
-constexpr int kSpinsBeforeSleep = 40000;
+constexpr int kYieldsBeforeSleep = 2000;
 
 template <typename Done>
 void spin_until(Done done) {
@@ -78,9 +78,14 @@ void ThreadPool::barrier() {
 void ThreadPool::worker(int thread) {
   uint64_t seen = 0;
   for (;;) {
-    for (int spins = 0; spins < kSpinsBeforeSleep && round_.load(std::memory_order_acquire) == seen; ++spins) {
+    for (int spins = 0; spins < kSpinsBeforeYield + kYieldsBeforeSleep; ++spins) {
+      if (round_.load(std::memory_order_acquire) != seen) break;
       if (stop_.load(std::memory_order_acquire)) return;
-      pause_cpu();
+      if (spins < kSpinsBeforeYield) {
+        pause_cpu();
+      } else {
+        std::this_thread::yield();
+      }
     }
     if (round_.load(std::memory_order_acquire) == seen) {
       std::unique_lock lock(mutex_);

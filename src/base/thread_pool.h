@@ -1,6 +1,7 @@
-// A fixed set of threads for the phases of a step. run() gives every thread the same function with its index; inside
-// it, barrier() is a spinning rendezvous of all of them (about 0.2 us on two cores of one chip) and next() deals out
-// chunks of work. Between runs the threads spin for a moment and then sleep, so an idle process uses no CPU.
+// A fixed set of threads for the phases of a step. run() gives every thread the same function with its index;
+// inside it, barrier() is a spinning rendezvous of all of them (about 0.2 us on two cores of one chip) and
+// next() deals out chunks of work. Between runs the threads spin for a moment and then sleep, so an idle
+// process uses no CPU.
 //
 // Invariants: run() is called from one thread at a time; that caller is thread 0; nothing in here allocates.
 #pragma once
@@ -29,15 +30,18 @@ class ThreadPool {
 
   template <typename F>
   void run(F&& work) {
-    run([](void* context, int thread) { (*static_cast<std::remove_reference_t<F>*>(context))(thread); }, &work);
+    run([](void* context, int thread) { (*static_cast<std::remove_reference_t<F>*>(context))(thread); },
+        &work);
   }
 
   /// Waits until every thread of the current run has arrived. All threads must call it equally often.
   void barrier();
 
-  /// Deals indices 0, 1, 2 ... to whoever asks, starting anew after each barrier(). A thread asks until it gets an
-  /// index past its work; what it does must not depend on which thread does it.
-  int64_t next() { return counter_[phase_.load(std::memory_order_relaxed) & 1].fetch_add(1, std::memory_order_relaxed); }
+  /// Deals indices 0, 1, 2 ... to whoever asks, starting anew after each barrier(). A thread asks until it
+  /// gets an index past its work; what it does must not depend on which thread does it.
+  int64_t next() {
+    return counter_[phase_.load(std::memory_order_relaxed) & 1].fetch_add(1, std::memory_order_relaxed);
+  }
 
  private:
   void worker(int thread);

@@ -1,6 +1,7 @@
-// Checkpoint: a model folder opened and understood, nothing loaded yet. open() maps the files, reads the JSON beside
-// them, binds tensor names to Weights and refuses, with a sentence that names file, tensor and fault, what it cannot
-// trust. Backends then pack from `weights`; the Checkpoint must outlive that (and any matrix they keep a view of).
+// Checkpoint: a model folder opened and understood, nothing loaded yet. open() maps the files, reads the JSON
+// beside them, binds tensor names to Weights and refuses, with a sentence that names file, tensor and fault,
+// what it cannot trust. Backends then pack from `weights`; the Checkpoint must outlive that (and any matrix
+// they keep a view of).
 #pragma once
 
 #include <memory>
@@ -40,7 +41,7 @@ struct Checkpoint {
   GenerationConfig generation;
   model::Weights weights;
   std::vector<NotLoaded> not_loaded;
-  std::string format;   // "Hugging Face bf16", "MLX affine 4-bit, group 64"
+  std::string format;  // "Hugging Face bf16", "MLX affine 4-bit, group 64"
   size_t file_bytes = 0;
 
   TensorSet tensors;

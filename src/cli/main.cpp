@@ -1,6 +1,5 @@
-#include <cstdio>
+#include "cli/app.h"
 
-int main() {
-  std::puts("slipstream");
-  return 0;
+int main(int argc, char** argv) {
+  return slip::cli::run_app({argv + 1, argv + argc});
 }

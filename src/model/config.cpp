@@ -12,6 +12,13 @@ int Config::last_kv_layer() const {
   return last;
 }
 
+int Config::embedding_row(int token) const {
+  for (const int id : placeholder_ids) {
+    if (id == token) return pad_id;
+  }
+  return token;
+}
+
 double Config::rope_frequency(const LayerConfig& layer, int i) {
   if (i >= layer.rotated_pairs) return 0;
   return std::pow(layer.rope_theta, -2.0 * i / layer.head_dim) / layer.rope_factor;

@@ -51,11 +51,16 @@ struct Config {
 
   int pad_id = 0, bos_id = 2;
   std::vector<int> eos_ids;
+  // Ids that stand for image, audio or video positions. Written out as tokens they embed as pad_id: Hugging
+  // Face masks them before the lookup, and their own rows were never trained.
+  std::vector<int> placeholder_ids;
 
   int layer_count() const { return static_cast<int>(layers.size()); }
   bool owns_kv(int layer) const { return layers[static_cast<size_t>(layer)].kv_source == layer; }
   /// Rows that want no output stop after this layer has stored their KV: nothing later reads them.
   int last_kv_layer() const;
+  /// The row of the embedding table that a token reads.
+  int embedding_row(int token) const;
   /// Frequency of rotary pair `i` of a layer, in radians per position.
   static double rope_frequency(const LayerConfig& layer, int i);
   /// "dense", "mixture of experts", "per-layer embeddings": for people.

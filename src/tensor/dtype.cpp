@@ -26,8 +26,12 @@ constexpr std::array<Entry, 13> kTypes{{{DType::kF64, "F64", 8},
                                         {DType::kBool, "BOOL", 1}}};
 }  // namespace
 
-size_t size_of(DType dtype) { return kTypes[static_cast<size_t>(dtype)].size; }
-std::string_view name_of(DType dtype) { return kTypes[static_cast<size_t>(dtype)].name; }
+size_t size_of(DType dtype) {
+  return kTypes[static_cast<size_t>(dtype)].size;
+}
+std::string_view name_of(DType dtype) {
+  return kTypes[static_cast<size_t>(dtype)].name;
+}
 
 std::optional<DType> parse_dtype(std::string_view name) {
   for (const auto& entry : kTypes) {

@@ -91,18 +91,22 @@ void RowReader::floats(int64_t row, float* out) {
 
 const std::byte* RowReader::stored(int64_t row) {
   const size_t row_bytes = static_cast<size_t>(matrix_.cols) * size_of(matrix_.weight->dtype());
-  return matrix_.weight->read(static_cast<size_t>(matrix_.stored_row(row)) * row_bytes, row_bytes, weight_scratch_);
+  return matrix_.weight->read(static_cast<size_t>(matrix_.stored_row(row)) * row_bytes, row_bytes,
+                              weight_scratch_);
 }
 
 void RowReader::codes(int64_t row, uint8_t* codes, float* scales, float* biases) {
   const auto source = static_cast<size_t>(matrix_.stored_row(row));
   const size_t row_bytes = static_cast<size_t>(matrix_.cols * matrix_.bits / 8);
-  unpack_codes(matrix_.weight->read(source * row_bytes, row_bytes, weight_scratch_), matrix_.bits, matrix_.cols, codes);
+  unpack_codes(matrix_.weight->read(source * row_bytes, row_bytes, weight_scratch_), matrix_.bits,
+               matrix_.cols, codes);
   const int64_t groups = matrix_.cols / matrix_.group;
   const size_t scale_bytes = static_cast<size_t>(groups) * size_of(matrix_.scales->dtype());
-  widen(matrix_.scales->read(source * scale_bytes, scale_bytes, scale_scratch_), matrix_.scales->dtype(), groups, scales);
+  widen(matrix_.scales->read(source * scale_bytes, scale_bytes, scale_scratch_), matrix_.scales->dtype(),
+        groups, scales);
   const size_t bias_bytes = static_cast<size_t>(groups) * size_of(matrix_.biases->dtype());
-  widen(matrix_.biases->read(source * bias_bytes, bias_bytes, bias_scratch_), matrix_.biases->dtype(), groups, biases);
+  widen(matrix_.biases->read(source * bias_bytes, bias_bytes, bias_scratch_), matrix_.biases->dtype(), groups,
+        biases);
 }
 
 void RowReader::drop(int64_t begin, int64_t end) {

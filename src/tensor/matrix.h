@@ -1,9 +1,10 @@
-// Matrix: one weight matrix of a model as its checkpoint stores it, and RowReader, which reads its rows. Nothing here
-// owns weight memory and nothing is computed with these types at speed: backends pack a Matrix once into their own
-// layout, the reference dequantises rows from it.
+// Matrix: one weight matrix of a model as its checkpoint stores it, and RowReader, which reads its rows.
+// Nothing here owns weight memory and nothing is computed with these types at speed: backends pack a Matrix
+// once into their own layout, the reference dequantises rows from it.
 //
-// Value of an affine matrix: w[r][c] = code[r][c] * scale[r][c / group] + bias[r][c / group], codes unsigned, packed
-// little-endian into 32-bit words, element 0 in the lowest bits (3, 5 and 6 bits run across word borders).
+// Value of an affine matrix: w[r][c] = code[r][c] * scale[r][c / group] + bias[r][c / group], codes unsigned,
+// packed little-endian into 32-bit words, element 0 in the lowest bits (3, 5 and 6 bits run across word
+// borders).
 #pragma once
 
 #include <cstdint>
@@ -17,24 +18,27 @@ namespace slip::tensor {
 enum class Encoding { kFloat, kAffine };
 
 struct Matrix {
-  std::string name;        // as in the checkpoint, for messages
-  int64_t rows = 0;        // outputs
-  int64_t cols = 0;        // inputs
+  std::string name;  // as in the checkpoint, for messages
+  int64_t rows = 0;  // outputs
+  int64_t cols = 0;  // inputs
   Encoding encoding = Encoding::kFloat;
-  int bits = 16;           // 32, 16 for floats; 3, 4, 5, 6, 8 for affine
-  int group = 0;           // columns that share a scale and a bias; affine only
+  int bits = 16;                         // 32, 16 for floats; 3, 4, 5, 6, 8 for affine
+  int group = 0;                         // columns that share a scale and a bias; affine only
   const StoredTensor* weight = nullptr;  // floats [rows, cols], or u32 [rows, cols * bits / 32]
   const StoredTensor* scales = nullptr;  // [rows, cols / group], affine only
   const StoredTensor* biases = nullptr;  // [rows, cols / group], affine only
 
-  // Row r of this matrix is stored row (r / block) * stride + offset + r % block. Identity unless the checkpoint keeps
-  // two matrices in one tensor: Hugging Face's experts.gate_up_proj holds, per expert, gate rows and then up rows.
+  // Row r of this matrix is stored row (r / block) * stride + offset + r % block. Identity unless the
+  // checkpoint keeps two matrices in one tensor: Hugging Face's experts.gate_up_proj holds, per expert, gate
+  // rows and then up rows.
   int64_t block = 0;  // 0 = identity
   int64_t stride = 0;
   int64_t offset = 0;
 
   bool present() const { return weight != nullptr; }
-  int64_t stored_row(int64_t row) const { return block == 0 ? row : (row / block) * stride + offset + row % block; }
+  int64_t stored_row(int64_t row) const {
+    return block == 0 ? row : (row / block) * stride + offset + row % block;
+  }
 };
 
 /// Reads rows of one matrix. Holds scratch, so use one per thread.

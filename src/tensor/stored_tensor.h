@@ -1,6 +1,6 @@
-// A tensor where it is stored: bytes that can be read in pieces. A mapped file hands out its own memory, a synthetic
-// tensor makes the bytes up in the caller's scratch. Readers go through a matrix in slabs of rows, so a model is
-// packed without its source ever being in memory whole.
+// A tensor where it is stored: bytes that can be read in pieces. A mapped file hands out its own memory, a
+// synthetic tensor makes the bytes up in the caller's scratch. Readers go through a matrix in slabs of rows,
+// so a model is packed without its source ever being in memory whole.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ class StoredTensor {
   int64_t elements() const;
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype_); }
 
-  /// Bytes [offset, offset + count). The result lives in the file's mapping, or in `scratch` (resized to fit), until
-  /// the next read with that scratch. Little-endian, not necessarily aligned. Safe from several threads at once with
-  /// a scratch each.
+  /// Bytes [offset, offset + count). The result lives in the file's mapping, or in `scratch` (resized to
+  /// fit), until the next read with that scratch. Little-endian, not necessarily aligned. Safe from several
+  /// threads at once with a scratch each.
   virtual const std::byte* read(size_t offset, size_t count, std::vector<std::byte>& scratch) const = 0;
 
   /// These bytes will not be read again soon.

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "backend/cpu/bandwidth.h"
 #include "backend/cpu/executor.h"
 #include "backend/cpu/packed_weights.h"
 #include "base/error.h"
@@ -41,6 +42,10 @@ class CpuBackend final : public ObservableBackend {
 
   size_t streamed_bytes() const override { return program_.streamed_bytes(); }
   size_t resident_bytes() const override { return packed_.memory.size(); }
+  size_t kv_bytes_read(int position) const override { return layout_.bytes_read_at(position); }
+  double measure_read_bandwidth() override {
+    return cpu::measure_read_bandwidth(pool_, {packed_.memory.data(), packed_.memory.size()});
+  }
 
   std::string description() const override {
     std::string text = "cpu, " + std::to_string(pool_.size()) +

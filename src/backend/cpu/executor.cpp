@@ -204,7 +204,7 @@ void Executor::embed(int thread) {
     if (row.embedding != nullptr) {
       std::memcpy(stream, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
     } else {
-      embed_readers_[static_cast<size_t>(thread)]->floats(row.token, stream);
+      embed_readers_[static_cast<size_t>(thread)]->floats(config_.embedding_row(row.token), stream);
       scale_row(stream, config_.embed_scale, config_.hidden);
     }
     if (config_.per_layer_dim > 0) stream_.finish(i);
@@ -221,8 +221,8 @@ void Executor::per_layer_inputs(int thread) {
     const Row& row = batch_->rows[static_cast<size_t>(i)];
     float* mixed = per_layer_.row(i);
     float* table = per_layer_table_.row(i);
-    table_readers_[static_cast<size_t>(thread)]->floats(row.embedding != nullptr ? config_.pad_id : row.token,
-                                                        table);
+    const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+    table_readers_[static_cast<size_t>(thread)]->floats(id, table);
     scale_row(mixed, project_scale, per_layer_.cols());
     for (int l = 0; l < config_.layer_count(); ++l) {
       norm_row(mixed + l * p, weights_.per_layer_norm.data(), p, config_.norm_epsilon, mixed + l * p);

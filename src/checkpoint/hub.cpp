@@ -1,0 +1,171 @@
+#include "checkpoint/hub.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "checkpoint/json_text.h"
+
+namespace slip::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kModel = "models--";
+constexpr size_t kMostShown = 5;
+
+struct CachedModel {
+  std::string name;  // "google/gemma-4-E2B-it"
+  fs::path folder;
+};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return result;
+}
+
+std::string_view after_organisation(std::string_view name) {
+  const size_t slash = name.find('/');
+  return slash == std::string_view::npos ? name : name.substr(slash + 1);
+}
+
+std::vector<CachedModel> list_models(const std::vector<std::string>& caches) {
+  std::vector<CachedModel> models;
+  for (const std::string& cache : caches) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(cache, ignored)) {
+      std::string name = entry.path().filename().string();
+      if (!name.starts_with(kModel)) continue;
+      name.erase(0, kModel.size());
+      if (const size_t dashes = name.find("--"); dashes != std::string::npos) name.replace(dashes, 2, "/");
+      models.push_back({name, entry.path()});
+    }
+  }
+  std::sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return models;
+}
+
+/// Steps from one word to the other: insert, remove or replace a letter.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> resembling(const std::string& name, const std::vector<CachedModel>& models) {
+  const std::string wanted = lower(after_organisation(name)).substr(0, 200);
+  std::vector<std::pair<size_t, std::string>> ranked;
+  for (const CachedModel& model : models) {
+    const std::string other = lower(after_organisation(model.name));
+    const size_t distance = edit_distance(wanted, other);
+    const bool contained = other.find(wanted) != std::string::npos || wanted.find(other) != std::string::npos;
+    if (contained || distance <= std::max<size_t>(3, wanted.size() / 3))
+      ranked.emplace_back(distance, model.name);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(ranked.size(), kMostShown); ++i) names.push_back(ranked[i].second);
+  return names;
+}
+
+/// refs/main names the revision; without it (a pruned or copied cache) the newest snapshot counts.
+std::string snapshot_of(const CachedModel& model) {
+  std::error_code ignored;
+  const fs::path snapshots = model.folder / "snapshots";
+  const fs::path reference = model.folder / "refs" / "main";
+  if (fs::is_regular_file(reference, ignored)) {
+    std::string revision = read_text_file(reference.string(), 4096);
+    while (!revision.empty() && static_cast<unsigned char>(revision.back()) <= ' ') revision.pop_back();
+    const bool plain =
+        !revision.empty() && revision.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+    if (plain && fs::is_directory(snapshots / revision, ignored)) return (snapshots / revision).string();
+  }
+  fs::path newest;
+  fs::file_time_type newest_time;
+  for (const auto& entry : fs::directory_iterator(snapshots, ignored)) {
+    if (!entry.is_directory(ignored)) continue;
+    const auto time = entry.last_write_time(ignored);
+    if (newest.empty() || time > newest_time) newest = entry.path(), newest_time = time;
+  }
+  if (newest.empty()) {
+    fail_file("{}: the cached model {} has no snapshot; download it again", model.folder.string(),
+              in_quotes(model.name));
+  }
+  return newest.string();
+}
+
+/// Exact names first; then the same without regard to case or organisation.
+std::vector<CachedModel> matching(const std::string& name, const std::vector<CachedModel>& models) {
+  const bool with_organisation = name.find('/') != std::string::npos;
+  for (const bool any_case : {false, true}) {
+    std::vector<CachedModel> found;
+    for (const CachedModel& model : models) {
+      const std::string_view own =
+          with_organisation ? std::string_view(model.name) : after_organisation(model.name);
+      if (any_case ? lower(own) == lower(name) : own == name) found.push_back(model);
+    }
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+[[noreturn]] void fail_unknown(const std::string& name, const std::vector<std::string>& caches,
+                               const std::vector<CachedModel>& models) {
+  const auto similar = resembling(name, models);
+  std::string advice = fmt::format("{} models are there, none with a similar name", models.size());
+  if (models.empty()) advice = "no models are there";
+  if (!similar.empty()) advice = fmt::format("did you mean {}?", fmt::join(similar, " or "));
+  fail_file("no model {}: it is neither a folder nor a model in the Hugging Face cache ({}); {}",
+            in_quotes(name), fmt::join(caches, ", "), advice);
+}
+
+}  // namespace
+
+std::vector<std::string> hub_caches() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return {cache};
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return {(fs::path(home) / "hub").string()};
+  if (const std::string home = variable("HOME"); !home.empty()) {
+    return {(fs::path(home) / ".cache" / "huggingface" / "hub").string()};
+  }
+  return {};
+}
+
+std::string resolve_model(const std::string& name, const std::vector<std::string>& caches) {
+  if (name.empty())
+    fail_usage("the model's name is empty; give a folder or a name such as google/gemma-4-E2B-it");
+  std::error_code ignored;
+  // A file goes through as it is, too: open() knows best what to say about it.
+  if (fs::exists(name, ignored)) return name;
+  const auto models = list_models(caches);
+  const auto found = matching(name, models);
+  if (found.empty()) fail_unknown(name, caches, models);
+  if (found.size() > 1) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < std::min(found.size(), kMostShown); ++i) names.push_back(found[i].name);
+    fail_file("the name {} fits {} cached models ({}); give the organisation too", in_quotes(name),
+              found.size(), fmt::join(names, ", "));
+  }
+  return snapshot_of(found.front());
+}
+
+}  // namespace slip::checkpoint

@@ -1,0 +1,20 @@
+// Finding a model by what a person types: a folder, or the name of a model in the Hugging Face cache, with or
+// without its organisation ("google/gemma-4-E2B-it", "gemma-4-E2B-it"). Nothing is downloaded. The cache
+// keeps each model as models--org--name/snapshots/<revision>, and refs/main says which revision is current.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace slip::checkpoint {
+
+/// Where the cache may be, in the order in which Hugging Face's tools look: $HF_HUB_CACHE, else $HF_HOME/hub,
+/// else
+/// ~/.cache/huggingface/hub.
+std::vector<std::string> hub_caches();
+
+/// The folder of a model. Throws Error(kBadFile) that says where it looked and what is there that resembles
+/// the name.
+std::string resolve_model(const std::string& name, const std::vector<std::string>& caches = hub_caches());
+
+}  // namespace slip::checkpoint

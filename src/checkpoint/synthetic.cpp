@@ -1,0 +1,74 @@
+#include "checkpoint/synthetic.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "checkpoint/bind.h"
+#include "checkpoint/shapes.h"
+#include "checkpoint/synthetic_layout.h"
+
+namespace slip::checkpoint {
+
+namespace {
+
+SyntheticFormat check_format(const SynthOptions& options) {
+  constexpr int kBits[] = {3, 4, 5, 6, 8, 16};
+  constexpr int kGroups[] = {32, 64, 128};
+  if (std::find(std::begin(kBits), std::end(kBits), options.bits) == std::end(kBits)) {
+    fail_usage("weights of {} bits do not exist; choose 4, 8 or 16 (3, 5 and 6 work too)", options.bits);
+  }
+  if (std::find(std::begin(kGroups), std::end(kGroups), options.group) == std::end(kGroups)) {
+    fail_usage("groups of {} do not exist; choose 32, 64 or 128", options.group);
+  }
+  if (options.layout == SynthLayout::kHuggingFace && options.bits != 16) {
+    fail_usage("the Hugging Face layout has 16 bits, not {}; leave the layout out or choose mlx",
+               options.bits);
+  }
+  const bool mlx = options.layout == SynthLayout::kMlx || options.bits != 16;
+  return {.mlx = mlx, .bits = options.bits, .group = options.group};
+}
+
+// What the published -it models ship. Ids that a small vocabulary does not have are left out.
+GenerationConfig published_defaults(const model::Config& config) {
+  GenerationConfig generation;
+  generation.do_sample = true;
+  generation.temperature = 1.0f;
+  generation.top_k = 64;
+  generation.top_p = 0.95f;
+  const auto add = [&config](std::vector<int>& ids, int id) {
+    if (id < config.vocab) ids.push_back(id);
+  };
+  for (const int id : {1, 106, 50}) add(generation.stop_ids, id);
+  if (config.model_type == "gemma4_unified") {
+    for (const int id : {258883, 258882}) add(generation.suppress_ids, id);
+  }
+  return generation;
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> synthesize(const SynthOptions& options) {
+  const SyntheticFormat format = check_format(options);
+  auto made = std::make_unique<Checkpoint>();
+  made->path = "synthetic " + options.shape;
+  made->config = shape_config(options.shape);
+  made->generation = published_defaults(made->config);
+  for (const SyntheticTensor::Spec& spec : synthetic_layout(made->config, format)) {
+    auto tensor = std::make_unique<SyntheticTensor>(spec, options.seed);
+    made->file_bytes += tensor->bytes();
+    const bool is_new = made->tensors.add(std::move(tensor));
+    SLIP_CHECK(is_new);
+  }
+  BindOptions binding{.where = made->path, .quantization = {}};
+  binding.quantization.present = format.bits != 16;
+  binding.quantization.defaults.bits = format.bits != 16 ? format.bits : 0;
+  binding.quantization.defaults.group = format.bits != 16 ? format.group : 0;
+  Bound bound = bind(made->tensors, made->config, binding);
+  made->weights = std::move(bound.weights);
+  made->not_loaded = std::move(bound.not_loaded);
+  made->format = std::move(bound.format);
+  return made;
+}
+
+}  // namespace slip::checkpoint

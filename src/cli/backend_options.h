@@ -1,0 +1,22 @@
+// The options that say how a model is run, shared by every command that runs one.
+#pragma once
+
+#include <string>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/parser.h"
+
+namespace slip::cli {
+
+struct BackendOptions {
+  int threads = 0;                 // 0 = one per core
+  std::string activations = "16";  // what quantised weights see: 8, 16 or float
+  std::string kv = "bf16";         // how K and V are kept: bf16 or f32
+};
+
+/// Adds -t/--threads, --activations and --kv.
+void add_backend_options(Parser& parser, BackendOptions& options);
+
+backend::cpu::CpuOptions cpu_options(const BackendOptions& options);
+
+}  // namespace slip::cli

@@ -1,0 +1,186 @@
+// bench: how fast a model is on this machine, for a checkpoint or for made-up weights of a published shape.
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/shapes.h"
+#include "checkpoint/synthetic.h"
+#include "cli/backend_options.h"
+#include "cli/bench_run.h"
+#include "cli/build_info.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/loaded_model.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/system_info.h"
+
+namespace slip::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct BenchOptions {
+  ModelOptions model;
+  std::string shape;
+  int bits = 4;
+  int group = 64;
+  BackendOptions backend;
+  std::string widths, depths;
+  BenchPlan plan;
+  bool json = false;
+};
+
+std::vector<int> parse_list(const std::string& flag, const std::string& text, int least, int most) {
+  std::vector<int> list;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    list.push_back(static_cast<int>(parse_integer(flag, text.substr(at, comma - at), least, most)));
+    at = comma + 1;
+  }
+  return list;
+}
+
+bool parse_bench(const Arguments& args, BenchOptions& options) {
+  Parser parser(bench_command, "(-m MODEL | --shape NAME --bits 4|8|16)");
+  parser.group("Model");
+  add_model_option(parser, options.model);
+  parser.text({"--shape", "NAME", "made-up weights of a published shape: e2b, e4b, 12b, 26b-a4b, 31b"},
+              options.shape);
+  parser.integer({"--bits", "N", "of the made-up weights: 3, 4, 5, 6, 8 or 16 (default 4)"}, 3, 16,
+                 options.bits);
+  parser.integer({"--group", "N", "columns per scale: 32, 64 or 128 (default 64)"}, 32, 128, options.group);
+  parser.group("Measurements");
+  parser.text({"--widths", "LIST", "rows checked together (default 1,2,4,8,16)"}, options.widths);
+  parser.text({"--depths", "LIST", "positions in the cache before decoding (default 0)"}, options.depths);
+  parser.integer({"--prompt", "N", "prompt length to time, 0 for none (default 512)"}, 0, 1 << 20,
+                 options.plan.prompt);
+  parser.integer({"--steps", "N", "decode steps per repetition (default 8)"}, 1, 100000,
+                 options.plan.decode_steps);
+  parser.integer({"--repeats", "N", "repetitions, taken in turns (default 5)"}, 1, 1000,
+                 options.plan.repeats);
+  parser.flag("--json", options.json, "print JSON instead of markdown");
+  parser.group("Running");
+  add_backend_options(parser, options.backend);
+  parser.footer("Figures are medians; the share is of the read bandwidth measured in the same run.");
+  if (!parser.parse(args)) return false;
+  if (!options.widths.empty()) options.plan.widths = parse_list("--widths", options.widths, 1, 512);
+  if (!options.depths.empty()) options.plan.depths = parse_list("--depths", options.depths, 0, 1 << 20);
+  if (options.shape.empty() == options.model.model.empty())
+    fail_usage("bench needs either -m MODEL or --shape NAME");
+  return true;
+}
+
+LoadedModel open_subject(const BenchOptions& options) {
+  if (options.shape.empty()) return open_model(model_folder(options.model), /*with_tokenizer=*/false);
+  LoadedModel model;
+  checkpoint::SynthOptions synth;
+  synth.shape = options.shape;
+  synth.bits = options.bits;
+  synth.group = options.group;
+  model.checkpoint = checkpoint::synthesize(synth);
+  return model;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof(text), "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+struct Report {
+  const LoadedModel& model;
+  const BenchResult& result;
+  const BenchPlan& plan;
+
+  double share(double bytes, double seconds) const { return bytes / seconds / result.bandwidth; }
+
+  std::string markdown() const {
+    const CpuInfo cpu = cpu_info();
+    std::string text =
+        fmt::format("{}, {} on {}, slipstream {} {}, {}\n", model.checkpoint->path, model.checkpoint->format,
+                    cpu.name, build_version(), build_commit(), today());
+    text +=
+        fmt::format("{}; {:.3f} GB of weights read per token, {:.2f} GB held\n", model.backend->description(),
+                    static_cast<double>(model.backend->streamed_bytes()) / 1e9,
+                    static_cast<double>(model.backend->resident_bytes()) / 1e9);
+    text +=
+        fmt::format("read bandwidth {:.1f} GB/s (median of {}; {:.1f} to {:.1f})\n\n", result.bandwidth / 1e9,
+                    plan.repeats, result.bandwidth_low / 1e9, result.bandwidth_high / 1e9);
+    text += "| measurement | tok/s | ms per step | GB/s | share of bandwidth |\n|---|---|---|---|---|\n";
+    for (const DecodeResult& at : result.decode) {
+      text +=
+          fmt::format("| decode at {} | {:.2f} | {:.2f} | {:.1f} | {:.0f} % |\n", at.depth, 1 / at.seconds,
+                      at.seconds * 1e3, at.bytes / at.seconds / 1e9, 100 * share(at.bytes, at.seconds));
+    }
+    if (result.prompt > 0) {
+      const double per_token = result.prompt_seconds / result.prompt;
+      text +=
+          fmt::format("| prompt of {} | {:.1f} | {:.2f} per token | | {:.1f} times decode |\n", result.prompt,
+                      1 / per_token, per_token * 1e3, result.decode[0].seconds / per_token);
+    }
+    if (result.widths.empty()) return text;
+    text += "\n| width | ms per step | over width 1 |\n|---|---|---|\n";
+    const double base = result.widths[0].seconds;
+    for (const WidthResult& at : result.widths) {
+      const std::string ratio = result.widths[0].width == 1 ? fmt::format("{:.2f}", at.seconds / base) : "";
+      text += fmt::format("| {} | {:.2f} | {} |\n", at.width, at.seconds * 1e3, ratio);
+    }
+    return text;
+  }
+
+  ordered_json json() const {
+    const CpuInfo cpu = cpu_info();
+    ordered_json out = {{"model", model.checkpoint->path},
+                        {"format", model.checkpoint->format},
+                        {"cpu", cpu.name},
+                        {"settings", model.backend->description()},
+                        {"version", build_version()},
+                        {"commit", build_commit()},
+                        {"date", today()},
+                        {"streamed_bytes", model.backend->streamed_bytes()},
+                        {"resident_bytes", model.backend->resident_bytes()},
+                        {"read_bandwidth", result.bandwidth},
+                        {"decode", ordered_json::array()},
+                        {"widths", ordered_json::array()}};
+    for (const DecodeResult& at : result.decode) {
+      out["decode"].push_back({{"depth", at.depth},
+                               {"tokens_per_second", 1 / at.seconds},
+                               {"bytes_per_second", at.bytes / at.seconds},
+                               {"share_of_bandwidth", share(at.bytes, at.seconds)}});
+    }
+    for (const WidthResult& at : result.widths) {
+      out["widths"].push_back({{"width", at.width}, {"seconds_per_step", at.seconds}});
+    }
+    if (result.prompt > 0) {
+      out["prompt"] = {{"tokens", result.prompt},
+                       {"tokens_per_second", result.prompt / result.prompt_seconds}};
+    }
+    return out;
+  }
+};
+
+int run_command(const Arguments& args) {
+  BenchOptions options;
+  if (!parse_bench(args, options)) return kExitOk;
+  LoadedModel model = open_subject(options);
+  load_weights(model, cpu_options(options.backend));
+  const InterruptGuard guard;
+  const BenchResult result =
+      run_bench(*model.backend, options.plan, [&guard] { return guard.interrupted(); });
+  const Report report{model, result, options.plan};
+  write_out(options.json ? report.json().dump(2) + "\n" : report.markdown());
+  return kExitOk;
+}
+
+}  // namespace
+
+extern const Command bench_command{"bench", "Measure decoding, prompts and widths on this machine",
+                                   run_command};
+
+}  // namespace slip::cli

@@ -1,0 +1,42 @@
+// Command: one verb of the program. A new one is one file, src/cli/<name>.cpp, that defines `<name>_command`,
+// and one name in the list below.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace slip::cli {
+
+using Arguments = std::vector<std::string>;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  // one line of the overview, no full stop
+  /// Gets what stands after the command's name; returns the exit code. Failures are thrown as slip::Error.
+  int (*run)(const Arguments& args);
+};
+
+// The commands, in the order of the overview.
+#define SLIP_COMMANDS(X) \
+  X(generate)            \
+  X(inspect)             \
+  X(tokenize)            \
+  X(bench)               \
+  X(verify)              \
+  X(synth)               \
+  X(version)
+
+#define SLIP_DECLARE_COMMAND(name) extern const Command name##_command;
+SLIP_COMMANDS(SLIP_DECLARE_COMMAND)
+#undef SLIP_DECLARE_COMMAND
+
+std::span<const Command> commands();
+/// Null when there is none of this name.
+const Command* find_command(std::string_view name);
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitInterrupted = 130;
+
+}  // namespace slip::cli

@@ -1,0 +1,23 @@
+// Ctrl-C while something is alive that is worth finishing properly. The first one sets a flag that the step
+// loop looks at between steps; the second has its usual effect and kills.
+#pragma once
+
+#include <csignal>
+
+namespace slip::cli {
+
+/// Catches SIGINT for its lifetime. One at a time.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  bool interrupted() const;
+
+ private:
+  struct sigaction previous_ = {};
+};
+
+}  // namespace slip::cli

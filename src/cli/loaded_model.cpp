@@ -1,0 +1,48 @@
+#include "cli/loaded_model.h"
+
+#include "base/error.h"
+#include "cli/model_report.h"
+#include "cli/output.h"
+#include "cli/progress_bar.h"
+#include "cli/system_info.h"
+
+namespace slip::cli {
+namespace {
+
+// A model that is swapped or kills its neighbours helps nobody; a cache of one page is the least it needs.
+void require_memory(const checkpoint::Checkpoint& checkpoint, const ModelReport& report) {
+  const size_t available = memory_info().available;
+  const size_t needed = memory_needed(report, checkpoint.config, kv::kPagePositions);
+  if (available == 0 || needed <= available) return;
+  fail(ErrorKind::kOutOfMemory,
+       "{} needs {} of memory and {} are available; close other programs, or use a model with fewer bits or "
+       "parameters",
+       checkpoint.path, bytes_text(needed), bytes_text(available));
+}
+
+}  // namespace
+
+LoadedModel open_model(const std::string& folder, bool with_tokenizer) {
+  LoadedModel model;
+  model.checkpoint = checkpoint::open(folder);
+  if (with_tokenizer) model.tokenizer = text::Tokenizer::load(folder + "/tokenizer.json");
+  return model;
+}
+
+void load_weights(LoadedModel& model, backend::cpu::CpuOptions options) {
+  const ModelReport report = report_on(*model.checkpoint);
+  require_memory(*model.checkpoint, report);
+  ProgressBar bar("loading");
+  options.progress = [&bar, total = report.packed_bytes](double share) {
+    bar.update(static_cast<size_t>(share * static_cast<double>(total)), total);
+  };
+  model.backend = backend::cpu::load(model.checkpoint->config, model.checkpoint->weights, options);
+}
+
+text::PromptOptions prompt_options(const model::Config& config) {
+  // The models with per-layer embeddings (E2B, E4B) leak reasoning when given an empty thought; the others
+  // expect one.
+  return {.empty_thought_block = config.per_layer_dim == 0};
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,29 @@
+// The line of statistics after an answer: how fast it was, and how that compares with what the memory can
+// deliver.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "engine/request.h"
+
+namespace slip::cli {
+
+struct SpeedReport {
+  engine::Stats stats;
+  double bytes_per_token = 0;  // read by a decode step: weights, and the cache at the middle of the answer
+  double read_bandwidth = 0;   // bytes per second measured in this process; 0 = not measured
+
+  double prompt_rate() const;  // tokens per second
+  double decode_rate() const;  // 0 when only one token was written
+  double decode_bandwidth() const { return decode_rate() * bytes_per_token; }
+};
+
+/// "prompt 23 tokens, 142 tok/s | answer 128 tokens, 25.3 tok/s, 31.2 GB/s, 82 % of 38.0 GB/s | first token
+/// 0.21 s"
+std::string statistics_text(const SpeedReport& report);
+nlohmann::ordered_json statistics_json(const SpeedReport& report);
+
+}  // namespace slip::cli

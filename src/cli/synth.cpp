@@ -1,0 +1,76 @@
+// synth: a checkpoint folder of random weights in a published (or tiny) shape, to try speed and memory before
+// downloading anything, and to feed tests. The same options give the same bytes on every machine.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/shapes.h"
+#include "checkpoint/synthetic.h"
+#include "checkpoint/writer.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/parser.h"
+#include "cli/progress_bar.h"
+
+namespace slip::cli {
+namespace {
+
+struct SynthArguments {
+  checkpoint::SynthOptions synth;
+  checkpoint::WriteOptions write;
+  std::string layout = "auto";
+  std::string shard_size;
+  std::vector<std::string> out;
+};
+
+bool parse(const Arguments& args, SynthArguments& options) {
+  Parser parser(synth_command, "--shape SHAPE [OPTIONS] OUT");
+  parser.words({"", "OUT", "folder to write; made if it does not exist"}, options.out, 1, 1);
+  options.synth.shape.clear();
+  parser.choice(
+      {"--shape", "SHAPE", "e2b, e4b, 12b, 26b-a4b, 31b; tiny-e2b, tiny-dense, tiny-moe, tiny-unified"},
+      checkpoint::shape_names(), options.synth.shape);
+  parser.integer({"--bits", "N", "bits per weight: 3, 4, 5, 6, 8 or 16 (default 4)"}, 3, 16,
+                 options.synth.bits);
+  parser.integer({"--group", "N", "weights that share a scale: 32, 64 or 128 (default 64)"}, 32, 128,
+                 options.synth.group);
+  parser.choice({"--layout", "NAME", "hf or mlx (default: hf at 16 bits, mlx below)"}, {"auto", "hf", "mlx"},
+                options.layout);
+  parser.integer({"--seed", "N", "other weights of the same shape (default 1)"}, 0, INT64_MAX,
+                 options.synth.seed);
+  parser.text({"--shard-size", "SIZE", "split the weights into files of about this size: 500MB, 2GB"},
+              options.shard_size);
+  parser.flag("--force", options.write.overwrite, "replace the checkpoint in a folder that has one");
+  parser.footer(
+      "The weights are random, so the text is noise; sizes and speed are those of the real model.\n"
+      "Example: slipstream synth --shape tiny-moe --bits 8 /tmp/tiny && slipstream inspect /tmp/tiny");
+  if (!parser.parse(args)) return false;
+
+  if (options.synth.shape.empty()) {
+    fail_usage("no shape is given; use --shape with one of {}", fmt::join(checkpoint::shape_names(), ", "));
+  }
+  if (!options.shard_size.empty()) options.write.shard_bytes = parse_size("--shard-size", options.shard_size);
+  if (options.layout == "hf") options.synth.layout = checkpoint::SynthLayout::kHuggingFace;
+  if (options.layout == "mlx") options.synth.layout = checkpoint::SynthLayout::kMlx;
+  return true;
+}
+
+int run_synth(const Arguments& args) {
+  SynthArguments options;
+  if (!parse(args, options)) return kExitOk;
+  const auto made = checkpoint::synthesize(options.synth);
+  {
+    ProgressBar bar("writing");
+    options.write.progress = [&bar](size_t done, size_t total) { bar.update(done, total); };
+    checkpoint::write_folder(*made, options.out[0], options.write);
+  }
+  write_out(fmt::format("wrote {} ({}, {}) to {}\n", made->path, made->format, bytes_text(made->file_bytes),
+                        options.out[0]));
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command synth_command{"synth", "Write a checkpoint of random weights in the shape of a real model",
+                            run_synth};
+
+}  // namespace slip::cli

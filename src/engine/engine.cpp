@@ -1,0 +1,199 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace slip::engine {
+namespace {
+
+int context_of(const backend::Backend& backend, const EngineOptions& options) {
+  const int most = backend.config().max_positions;
+  if (options.context < 0 || options.context > most) {
+    fail_usage("the context must lie between 1 and {} tokens, the length this model was made for, not {}",
+               most, options.context);
+  }
+  return options.context == 0 ? most : options.context;
+}
+
+Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& layout,
+                            const EngineOptions& options) {
+  if (options.sequences < 1)
+    fail_usage("at least one sequence must be allowed to run, not {}", options.sequences);
+  if (options.step_rows < 0) fail_usage("the rows of a step must be positive, not {}", options.step_rows);
+  if (options.mixed_prompt_rows < 1) {
+    fail_usage("the prompt rows of a mixed step must be at least 1, not {}", options.mixed_prompt_rows);
+  }
+  const int most = backend.max_rows();
+  const int rows = options.step_rows == 0 ? most : std::min(options.step_rows, most);
+  return {.step_rows = rows,
+          .sequence_rows = std::min(rows, layout.max_step_rows()),
+          .mixed_prompt_rows = options.mixed_prompt_rows,
+          .sequences = std::min(options.sequences, rows),
+          .bytes = options.cache_bytes};
+}
+
+}  // namespace
+
+// A cache knows the layout of all caches; the layout is the backend's and stays when this one goes.
+Engine::Engine(backend::Backend& backend, const EngineOptions& options)
+    : backend_(backend),
+      layout_(backend.new_cache()->layout()),
+      context_(context_of(backend, options)),
+      vocab_(backend.config().vocab),
+      scheduler_(limits_of(backend, layout_, options)),
+      sampler_(vocab_) {
+  const auto sequences = static_cast<size_t>(scheduler_.limits().sequences);
+  running_.reserve(sequences);
+  needs_.reserve(sequences);
+  row_counts_.reserve(sequences);
+  output_counts_.reserve(sequences);
+  caches_.reserve(sequences);
+  rows_.reserve(static_cast<size_t>(scheduler_.limits().step_rows));
+}
+
+void Engine::check(const Request& request) const {
+  if (request.prompt.empty())
+    fail_usage("the prompt is empty; give the model at least one token to start from");
+  for (const int id : request.prompt) {
+    if (id < 0 || id >= vocab_) {
+      fail_usage("the prompt holds token {}, but the model's ids go from 0 to {}", id, vocab_ - 1);
+    }
+  }
+  if (request.prompt.size() >= static_cast<size_t>(context_)) {
+    fail_usage(
+        "the prompt has {} tokens, but with a context of {} it may have at most {}; shorten it or raise the "
+        "context",
+        request.prompt.size(), context_, context_ - 1);
+  }
+  if (request.max_tokens < 1) fail_usage("max_tokens must be at least 1, not {}", request.max_tokens);
+  sample::validate(request.sampling, vocab_);
+  for (const std::string& stop : request.stop_strings) {
+    if (stop.empty()) fail_usage("a stop string is empty; it would match before the first token");
+  }
+  if (!request.stop_strings.empty() && request.text == nullptr) {
+    fail_usage("stop strings need text, but the request asks for tokens only");
+  }
+  SLIP_CHECK(request.sink != nullptr);
+}
+
+size_t Engine::cache_bytes(const Sequence& sequence) const {
+  return layout_.bytes_at(sequence.most_tokens());
+}
+
+uint64_t Engine::submit(Request request) {
+  check(request);
+  auto sequence = std::make_unique<Sequence>(next_id_++, std::move(request), context_);
+  const uint64_t id = sequence->id();
+  const size_t bytes = cache_bytes(*sequence);
+  if (!scheduler_.can_ever_admit(bytes)) {
+    fail(ErrorKind::kOutOfMemory,
+         "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches; shorten the "
+         "prompt or lower "
+         "max_tokens",
+         sequence->most_tokens(), static_cast<double>(bytes) / 0x1p20,
+         static_cast<double>(scheduler_.limits().bytes) / 0x1p20);
+  }
+  const std::lock_guard lock(mutex_);
+  submitted_.push_back(std::move(sequence));
+  return id;
+}
+
+void Engine::cancel(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  cancelled_.push_back(id);
+}
+
+bool Engine::step() {
+  read_notes();
+  admit();
+  if (!running_.empty()) run_batch();
+  retire();
+  return !running_.empty() || !waiting_.empty() || notes_left();
+}
+
+bool Engine::notes_left() {
+  const std::lock_guard lock(mutex_);
+  return !submitted_.empty();
+}
+
+void Engine::read_notes() {
+  cancels_.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& sequence : submitted_) waiting_.push_back(std::move(sequence));
+    submitted_.clear();
+    std::swap(cancels_, cancelled_);
+  }
+  if (cancels_.empty()) return;
+  const auto is_cancelled = [&](const auto& sequence) {
+    return std::find(cancels_.begin(), cancels_.end(), sequence->id()) != cancels_.end();
+  };
+  for (auto& sequence : running_) {
+    if (is_cancelled(sequence)) sequence->finish(FinishReason::kCancelled);
+  }
+  retire();
+  for (auto& sequence : waiting_) {
+    if (is_cancelled(sequence)) sequence->finish(FinishReason::kCancelled);
+  }
+  std::erase_if(waiting_, [](const auto& sequence) { return sequence->finished(); });
+}
+
+void Engine::admit() {
+  while (!waiting_.empty() && scheduler_.admit(cache_bytes(*waiting_.front()))) {
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    try {
+      running_.back()->admit(backend_.new_cache());
+    } catch (const std::exception& error) {
+      running_.back()->finish(FinishReason::kError, error.what());
+      retire();
+    }
+  }
+}
+
+void Engine::run_batch() {
+  const size_t count = running_.size();
+  needs_.clear();
+  for (const auto& sequence : running_) needs_.push_back(sequence->need());
+  row_counts_.assign(count, 0);
+  scheduler_.pick(needs_, row_counts_);
+
+  rows_.clear();
+  caches_.clear();
+  output_counts_.assign(count, 0);
+  for (size_t i = 0; i < count; ++i) {
+    if (row_counts_[i] == 0) continue;
+    output_counts_[i] = running_[i]->add_rows(row_counts_[i], static_cast<int>(caches_.size()), rows_);
+    caches_.push_back(running_[i]->cache());
+  }
+
+  backend::Output output;
+  try {
+    output = backend_.run({.rows = rows_, .sequences = caches_});
+  } catch (const std::exception& error) {
+    for (size_t i = 0; i < count; ++i) {
+      if (row_counts_[i] > 0) running_[i]->finish(FinishReason::kError, error.what());
+    }
+    return;
+  }
+  int first = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (row_counts_[i] == 0) continue;
+    running_[i]->consume(output.logits + static_cast<ptrdiff_t>(first) * vocab_, output_counts_[i], sampler_);
+    first += output_counts_[i];
+  }
+  SLIP_CHECK(first == output.rows);
+}
+
+void Engine::retire() {
+  std::erase_if(running_, [&](const auto& sequence) {
+    if (!sequence->finished()) return false;
+    scheduler_.release(cache_bytes(*sequence));
+    return true;
+  });
+}
+
+}  // namespace slip::engine

@@ -1,0 +1,94 @@
+// Engine: runs requests on a backend, any number of them together, each as if it were alone. One step is one
+// pass of the model over the rows the scheduler picks from all sequences: decode rows, drafts and prompt
+// chunks in one batch.
+//
+// Threads: one thread calls step(). submit() and cancel() may come from any thread, also from a sink; they
+// leave a note that the next step reads first, so nothing is locked while a step works. Memory is taken when
+// a sequence is admitted and given back when it ends; a step that admits and ends none allocates nothing.
+//
+// Errors: a bad request is refused by submit(). What goes wrong later ends the requests it concerns with
+// kError.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backend/backend.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "sample/sampler.h"
+
+namespace slip::engine {
+
+struct EngineOptions {
+  int context = 0;                  // most tokens of a sequence; 0 = what the model was made for
+  int sequences = 64;               // run together; also bounded by the backend's rows
+  int step_rows = 0;                // most rows of a step; 0 = what the backend takes
+  int mixed_prompt_rows = 128;      // of prompts in a step that also decodes
+  size_t cache_bytes = ~size_t{0};  // for the caches of all running sequences
+};
+
+class Engine {
+ public:
+  /// The backend must outlive the engine. Throws Error(kUsage) on options that make no sense.
+  explicit Engine(backend::Backend& backend, const EngineOptions& options = {});
+
+  /// Checks the request, queues it and returns its id. Throws Error(kUsage) or, if its cache could never fit,
+  /// Error(kOutOfMemory); the sink is not called then.
+  uint64_t submit(Request request);
+  /// Ends the request before the next step, with kCancelled. Without effect if it has ended.
+  void cancel(uint64_t id);
+
+  /// One step over all running sequences. True while there is more to do.
+  bool step();
+  void run_until_done() {
+    while (step()) {
+    }
+  }
+
+  int context() const { return context_; }
+  // For the thread that calls step().
+  int running() const { return static_cast<int>(running_.size()); }
+  int waiting() const { return static_cast<int>(waiting_.size()); }
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  void check(const Request& request) const;
+  size_t cache_bytes(const Sequence& sequence) const;
+  void read_notes();
+  void admit();
+  void run_batch();
+  void retire();
+  bool notes_left();
+
+  backend::Backend& backend_;
+  const kv::Layout& layout_;
+  const int context_;
+  const int vocab_;
+  Scheduler scheduler_;
+  sample::Sampler sampler_;
+
+  std::mutex mutex_;  // guards the notes
+  std::vector<std::unique_ptr<Sequence>> submitted_;
+  std::vector<uint64_t> cancelled_;
+  std::atomic<uint64_t> next_id_{1};
+
+  std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of arrival
+  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
+
+  // Of the step at hand; kept to keep their memory. Index i belongs to running_[i].
+  std::vector<uint64_t> cancels_;
+  std::vector<Need> needs_;
+  std::vector<int> row_counts_;
+  std::vector<int> output_counts_;
+  std::vector<backend::Row> rows_;
+  std::vector<kv::Cache*> caches_;
+};
+
+}  // namespace slip::engine

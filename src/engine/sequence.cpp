@@ -1,0 +1,152 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace slip::engine {
+namespace {
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+int most_tokens_of(const Request& request, int context) {
+  const auto most = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
+  return static_cast<int>(std::min<int64_t>(most, context));
+}
+
+}  // namespace
+
+Sequence::Sequence(uint64_t id, Request request, int context)
+    : id_(id),
+      request_(std::move(request)),
+      context_(context),
+      most_tokens_(most_tokens_of(request_, context)),
+      tokens_(std::move(request_.prompt)),
+      matcher_(request_.stop_strings) {
+  stats_.prompt_tokens = static_cast<int>(tokens_.size());
+}
+
+void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
+  cache_ = std::move(cache);
+  cache_->reserve(most_tokens_);
+  tokens_.reserve(static_cast<size_t>(most_tokens_));
+  drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
+  piece_.reserve(1024);
+  text_.reserve(1024);
+  admitted_ = Clock::now();
+  stats_.queued_s = seconds(admitted_ - submitted_);
+}
+
+Need Sequence::need() const {
+  return {.known = static_cast<int>(tokens_.size()) - cache_->length(),
+          .drafts = static_cast<int>(drafts_.size())};
+}
+
+void Sequence::propose(std::span<const int> drafts) {
+  // Of n tokens still wanted, n - 1 can come from drafts: the last one is sampled after them.
+  const auto useful = static_cast<size_t>(most_tokens_) - tokens_.size() - 1;
+  const size_t count = std::min({drafts.size(), useful, drafts_.capacity()});
+  drafts_.assign(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
+  const int first = cache_->length();
+  const int known = static_cast<int>(tokens_.size());
+  SLIP_CHECK(count >= 1 && first + count <= known + static_cast<int>(drafts_.size()));
+  cache_->stage(count);
+  int outputs = 0;
+  for (int position = first; position < first + count; ++position) {
+    const bool output = position >= known - 1;
+    const int token = position < known ? tokens_[static_cast<size_t>(position)]
+                                       : drafts_[static_cast<size_t>(position - known)];
+    rows.push_back({.token = token, .position = position, .sequence = index, .output = output});
+    outputs += output ? 1 : 0;
+  }
+  return outputs;
+}
+
+void Sequence::consume(const float* logits, int outputs, sample::Sampler& sampler) {
+  const auto vocab = static_cast<size_t>(sampler.vocab());
+  // The known tokens among the rows are right in any case; a draft is once the sampler has picked it.
+  int right = outputs == 0 ? cache_->staged() : cache_->staged() - outputs + 1;
+  for (int i = 0; i < outputs; ++i) {
+    sample::Sampled sampled;
+    try {
+      sampled = sampler.sample({logits + static_cast<size_t>(i) * vocab, vocab}, tokens_, request_.sampling,
+                               static_cast<int64_t>(tokens_.size()));
+    } catch (const std::exception& error) {
+      finish(FinishReason::kError, error.what());
+      break;
+    }
+    accept(sampled);
+    if (finished_ || i + 1 == outputs || drafts_[static_cast<size_t>(i)] != sampled.token) break;
+    ++right;
+  }
+  cache_->commit(right);
+  drafts_.clear();
+}
+
+void Sequence::accept(const sample::Sampled& sampled) {
+  tokens_.push_back(sampled.token);
+  count_token();
+  text_.clear();
+  FinishReason reason = reason_to_stop(sampled.token);
+  if (request_.text != nullptr && reason != FinishReason::kStopId) {
+    piece_.clear();
+    request_.text->push(sampled.token, piece_);
+    text_ += matcher_.push(piece_);
+    if (matcher_.matched()) reason = FinishReason::kStopString;
+  }
+  if (reason != FinishReason::kNone) close_text();
+  emit({.request = id_,
+        .token = sampled.token,
+        .text = text_,
+        .logprob = sampled.logprob,
+        .top = sampled.top,
+        .finish = reason});
+}
+
+FinishReason Sequence::reason_to_stop(int token) const {
+  const auto& stops = request_.stop_ids;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return FinishReason::kStopId;
+  if (stats_.output_tokens >= request_.max_tokens) return FinishReason::kMaxTokens;
+  if (tokens_.size() >= static_cast<size_t>(context_)) return FinishReason::kContext;
+  return FinishReason::kNone;
+}
+
+void Sequence::finish(FinishReason reason, std::string_view error) {
+  if (finished_) return;
+  text_.clear();
+  close_text();
+  emit({.request = id_, .text = text_, .finish = reason, .error = error});
+}
+
+void Sequence::close_text() {
+  if (request_.text == nullptr || matcher_.matched()) return;
+  piece_.clear();
+  request_.text->finish(piece_);
+  text_ += matcher_.push(piece_);
+  if (!matcher_.matched()) text_ += matcher_.finish();
+}
+
+void Sequence::emit(Delta delta) {
+  if (delta.finish != FinishReason::kNone) {
+    finished_ = true;
+    delta.stats = &stats_;
+  }
+  request_.sink(delta);
+}
+
+void Sequence::count_token() {
+  const auto now = Clock::now();
+  if (stats_.output_tokens++ == 0) {
+    first_token_ = now;
+    stats_.first_token_s = seconds(now - submitted_);
+    stats_.prompt_s = seconds(now - admitted_);
+  }
+  stats_.decode_s = seconds(now - first_token_);
+}
+
+}  // namespace slip::engine

@@ -1,0 +1,124 @@
+#include "sample/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "sample/draw.h"
+#include "sample/filters.h"
+
+namespace slip::sample {
+namespace {
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+
+std::span<const int> last(std::span<const int> history, int window) {
+  if (window < 0 || history.size() <= static_cast<size_t>(window)) return history;
+  return history.last(static_cast<size_t>(window));
+}
+
+// Draws among all tokens. A block whose best token cannot win is skipped whole; in the others the hash alone
+// rules out nearly every token.
+int draw_from_all(const Scan& scan, Draw draw, double inverse_temperature) {
+  for (int block = 0; block < scan.blocks(); ++block) {
+    const uint64_t limit = draw.limit(scaled(scan.block_max(block), scan.max(), inverse_temperature));
+    if (limit == 0) continue;
+    for (int id = block * Scan::kBlock, end = scan.block_end(block); id < end; ++id) {
+      if (draw.passes(id, limit)) draw.consider(scaled(scan.value(id), scan.max(), inverse_temperature), id);
+    }
+  }
+  return draw.winner();
+}
+
+}  // namespace
+
+Sampler::Sampler(int vocab)
+    : vocab_(vocab),
+      scan_(vocab),
+      quantum_(vocab),
+      adjusted_(static_cast<size_t>(vocab)),
+      counts_(static_cast<size_t>(vocab)),
+      candidates_(static_cast<size_t>(vocab)),
+      top_(kMaxTopLogprobs) {
+  seen_.reserve(static_cast<size_t>(vocab));
+}
+
+Sampled Sampler::sample(std::span<const float> logits, std::span<const int> history, const Options& options,
+                        int64_t position) {
+  SLIP_CHECK(logits.size() == static_cast<size_t>(vocab_));
+  const bool adjusts = options.adjusts();
+  if (!scan_.read(adjusts ? adjust(logits, history, options) : logits)) {
+    fail(ErrorKind::kRuntime,
+         "the model's output at position {} holds NaN or infinity, so no token can be chosen; the weights "
+         "may be damaged",
+         position);
+  }
+  if (scan_.max() == kImpossible) {
+    fail(ErrorKind::kRuntime, "no token is possible at position {}: every logit is -infinity or suppressed",
+         position);
+  }
+  Sampled result;
+  result.token = choose(options, position);
+  if (options.top_logprobs >= 0) {
+    if (adjusts) SLIP_CHECK(scan_.read(logits));
+    add_logprobs(logits, options.top_logprobs, result);
+  }
+  return result;
+}
+
+std::span<const float> Sampler::adjust(std::span<const float> logits, std::span<const int> history,
+                                       const Options& options) {
+  std::copy(logits.begin(), logits.end(), adjusted_.begin());
+  for (const LogitBias& bias : options.logit_bias) adjusted_[static_cast<size_t>(bias.id)] += bias.value;
+  if (options.penalises()) penalise(last(history, options.penalty_window), options);
+  // After the penalties, which would leave -infinity as it is. NaN and +infinity stay, to be found by the
+  // scan.
+  for (const int id : options.suppressed) {
+    float& value = adjusted_[static_cast<size_t>(id)];
+    if (value < std::numeric_limits<float>::infinity()) value = kImpossible;
+  }
+  return adjusted_;
+}
+
+void Sampler::penalise(std::span<const int> window, const Options& options) {
+  seen_.clear();
+  for (const int id : window) {
+    SLIP_CHECK(id >= 0 && id < vocab_);
+    if (counts_[static_cast<size_t>(id)]++ == 0) seen_.push_back(id);
+  }
+  for (const int id : seen_) {
+    float& value = adjusted_[static_cast<size_t>(id)];
+    int& count = counts_[static_cast<size_t>(id)];
+    value = value > 0 ? value / options.repetition_penalty : value * options.repetition_penalty;
+    value -= static_cast<float>(count) * options.frequency_penalty;
+    value -= options.presence_penalty;
+    count = 0;
+  }
+}
+
+int Sampler::choose(const Options& options, int64_t position) {
+  const int best = scan_.argmax();
+  if (options.greedy()) return best;
+  const double inverse_temperature = 1.0 / options.temperature;
+  Draw draw(options.seed, position, 0.0, best);
+  if (!filters(options, vocab_)) return draw_from_all(scan_, draw, inverse_temperature);
+  for (const Candidate& candidate : keep(scan_, options, quantum_, candidates_)) {
+    draw.consider(scaled(candidate.value, scan_.max(), inverse_temperature), candidate.id);
+  }
+  return draw.winner();
+}
+
+void Sampler::add_logprobs(std::span<const float> logits, int top, Sampled& result) {
+  const double log_sum = scan_.max() + std::log(scan_.weight_sum(1.0f, quantum_));
+  const auto logprob = [&](int id) { return static_cast<float>(logits[static_cast<size_t>(id)] - log_sum); };
+  result.logprob = logprob(result.token);
+  if (top == 0) return;
+  const std::span<Candidate> best = scan_.best(top, candidates_);
+  std::sort(best.begin(), best.end(), better);
+  for (size_t i = 0; i < best.size(); ++i) top_[i] = {best[i].id, logprob(best[i].id)};
+  result.top = std::span<const TokenLogprob>(top_).first(best.size());
+}
+
+}  // namespace slip::sample

@@ -1,0 +1,71 @@
+// Sampler: token = sample(logits row, history, options, position), a pure function. The object is only
+// scratch memory of one vocabulary (about 5 MB), so that a draw allocates nothing; no result depends on
+// earlier calls.
+//
+// The definition, in this order:
+//   1. logit_bias is added, suppressed ids become impossible;
+//   2. penalties over the last penalty_window tokens of `history` (see options.h);
+//   3. greedy: the largest value, lowest id among equals, and nothing else. Otherwise x = (value - max) /
+//   temperature;
+//   4. top_k keeps the k largest (lower id first among equals); then top_p the shortest prefix of the rest,
+//   sorted the
+//      same way, whose weight e^x reaches top_p of that rest; then min_p those with x >= ln(min_p);
+//   5. the token with the largest x + Gumbel noise, noise a hash of (seed, position, id): a draw from the
+//   softmax over
+//      what was kept, and the same draw however the position was reached.
+// Logprobs are the model's own: log-softmax of the raw logits, before all of the above.
+//
+// Cost for 262,144 tokens on one core of an EPYC: greedy 0.04 ms; top-k 64 with top-p 0.05; temperature alone
+// 0.38; top-p alone 0.5 (9 on a flat row); penalties add 0.03, logprobs 0.5.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sample/options.h"
+#include "sample/scan.h"
+
+namespace slip::sample {
+
+struct TokenLogprob {
+  int id = 0;
+  float logprob = 0;
+};
+
+struct Sampled {
+  int token = 0;
+  float logprob = 0;                  // 0 when not asked for
+  std::span<const TokenLogprob> top;  // the likeliest first; lives in the sampler until its next sample()
+};
+
+class Sampler {
+ public:
+  explicit Sampler(int vocab);
+
+  /// `history`: every token before `position`, prompt and output (accepted drafts included); `options` has
+  /// passed validate(). Throws Error(kRuntime) when the row holds NaN or +infinity, or leaves no token
+  /// possible.
+  Sampled sample(std::span<const float> logits, std::span<const int> history, const Options& options,
+                 int64_t position);
+
+  int vocab() const { return vocab_; }
+
+ private:
+  std::span<const float> adjust(std::span<const float> logits, std::span<const int> history,
+                                const Options& options);
+  void penalise(std::span<const int> window, const Options& options);
+  int choose(const Options& options, int64_t position);
+  void add_logprobs(std::span<const float> logits, int top, Sampled& result);
+
+  const int vocab_;
+  Scan scan_;
+  Quantum quantum_;
+  std::vector<float> adjusted_;        // [vocab] logits after steps 1 and 2
+  std::vector<int> counts_;            // [vocab] occurrences in the window; all zero between calls
+  std::vector<int> seen_;              // ids with a count
+  std::vector<Candidate> candidates_;  // [vocab] room for a selection
+  std::vector<TokenLogprob> top_;      // [kMaxTopLogprobs]
+};
+
+}  // namespace slip::sample

@@ -1,0 +1,64 @@
+// A decode step must not allocate: this file replaces operator new for its executable and counts.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "backend/cpu/cpu_backend.h"
+#include "checkpoint/synthetic.h"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+void* operator new(size_t size) {
+  ++allocations;
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace slip::backend::cpu {
+namespace {
+
+TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
+  for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
+    for (const int bits : {4, 16}) {
+      checkpoint::SynthOptions synth;
+      synth.shape = shape;
+      synth.bits = bits;
+      const auto checkpoint = checkpoint::synthesize(synth);
+      CpuOptions options;
+      options.threads = 2;
+      const auto backend = load(checkpoint->config, checkpoint->weights, options);
+      const auto cache = backend->new_cache();
+      cache->reserve(600);
+      std::vector<Row> rows(5);
+      kv::Cache* caches[] = {cache.get()};
+      const auto step = [&](size_t width) {
+        for (size_t i = 0; i < width; ++i) {
+          rows[i].token = static_cast<int>(i) + 3;
+          rows[i].position = cache->length() + static_cast<int>(i);
+        }
+        cache->stage(static_cast<int>(width));
+        backend->run({std::span(rows).first(width), caches});
+        cache->commit(static_cast<int>(width));
+      };
+      // Both threads must have read an embedding row once before scratch is as large as it gets.
+      for (int i = 0; i < 20; ++i) step(5);
+      const long before = allocations.load();
+      for (int i = 0; i < 200; ++i) step(1 + static_cast<size_t>(i) % 2);
+      EXPECT_EQ(allocations.load() - before, 0) << shape << " at " << bits << " bits";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slip::backend::cpu

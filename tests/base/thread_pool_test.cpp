@@ -1,0 +1,98 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace slip {
+namespace {
+
+TEST(ThreadPool, run_calls_every_thread_once_and_the_caller_is_thread_0) {
+  for (const int size : {1, 2, 5}) {
+    ThreadPool pool(size);
+    EXPECT_EQ(pool.size(), size);
+    std::vector<int> calls(static_cast<size_t>(size));
+    std::thread::id first;
+    for (int round = 0; round < 60; ++round) {
+      pool.run([&](int thread) {
+        ++calls[static_cast<size_t>(thread)];
+        if (thread == 0) first = std::this_thread::get_id();
+      });
+    }
+    EXPECT_EQ(calls, std::vector<int>(static_cast<size_t>(size), 60));
+    EXPECT_EQ(first, std::this_thread::get_id());
+  }
+}
+
+TEST(ThreadPool, what_was_written_before_a_barrier_is_seen_by_all_after_it) {
+  for (const int size : {1, 2, 3}) {
+    ThreadPool pool(size);
+    std::vector<int64_t> values(
+        static_cast<size_t>(size));  // plain memory: a data race would show under TSan
+    std::vector<int64_t> wrong(static_cast<size_t>(size));
+    pool.run([&](int thread) {
+      const auto me = static_cast<size_t>(thread);
+      for (int64_t step = 1; step <= 800; ++step) {
+        values[me] = step;
+        pool.barrier();
+        for (const int64_t value : values) wrong[me] += value != step;
+        pool.barrier();
+      }
+    });
+    EXPECT_EQ(wrong, std::vector<int64_t>(static_cast<size_t>(size)));
+  }
+}
+
+TEST(ThreadPool, next_deals_every_index_once_and_starts_anew_after_each_barrier) {
+  constexpr int64_t kWork = 37;
+  for (const int size : {1, 2, 4}) {
+    ThreadPool pool(size);
+    std::vector<std::atomic<int>> taken(kWork);
+    constexpr int kRuns = 20, kPhases = 30;
+    for (int run = 0; run < kRuns; ++run) {
+      pool.run([&](int) {
+        for (int phase = 0; phase < kPhases; ++phase) {
+          for (int64_t i = pool.next(); i < kWork; i = pool.next()) ++taken[static_cast<size_t>(i)];
+          pool.barrier();
+        }
+      });
+    }
+    for (const auto& count : taken) EXPECT_EQ(count.load(), kRuns * kPhases) << size << " threads";
+  }
+}
+
+TEST(ThreadPool, next_starts_anew_in_a_run_without_barriers) {
+  ThreadPool pool(2);
+  for (int run = 0; run < 50; ++run) {
+    std::atomic<int64_t> sum{0};
+    pool.run([&](int) {
+      for (int64_t i = pool.next(); i < 10; i = pool.next()) sum += i;
+    });
+    ASSERT_EQ(sum.load(), 45);
+  }
+}
+
+TEST(ThreadPool, threads_that_went_to_sleep_wake_up_for_the_next_run) {
+  ThreadPool pool(2);
+  std::atomic<int> calls{0};
+  for (int run = 0; run < 5; ++run) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    pool.run([&](int) { ++calls; });
+  }
+  EXPECT_EQ(calls.load(), 10);
+}
+
+TEST(ThreadPool, a_pool_can_end_while_its_threads_spin_or_sleep) {
+  for (int i = 0; i < 20; ++i) {
+    ThreadPool pool(3);
+    if (i % 2 == 0) pool.run([](int) {});
+    if (i % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST(ThreadPool, there_is_at_least_one_thread_by_default) {
+  EXPECT_GE(default_threads(), 1);
+}
+
+}  // namespace
+}  // namespace slip

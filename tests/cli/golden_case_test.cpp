@@ -1,0 +1,48 @@
+#include "cli/golden_case.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace slip::cli {
+namespace {
+
+void expect_all_pass(const std::string& folder) {
+  const auto checks = verify_case(folder, {.threads = 2});
+  int passed = 0;
+  for (const Check& check : checks) {
+    EXPECT_NE(check.result, Check::Result::kFail)
+        << check.name << ": " << check.worst << " " << check.measure << ", bound " << check.bound;
+    passed += check.result == Check::Result::kPass;
+  }
+  EXPECT_GE(passed, 2);
+}
+
+TEST(GoldenCase, with_per_layer_embeddings_and_shared_kv_passes) {
+  expect_all_pass(SLIP_GOLDEN "/e2b");
+}
+TEST(GoldenCase, with_k_equal_to_v_and_its_mlx_copies_passes) {
+  expect_all_pass(SLIP_GOLDEN "/dense");
+}
+TEST(GoldenCase, with_experts_and_its_mlx_copies_passes) {
+  expect_all_pass(SLIP_GOLDEN "/moe");
+}
+TEST(GoldenCase, of_the_unified_kind_passes) {
+  expect_all_pass(SLIP_GOLDEN "/unified");
+}
+TEST(GoldenCase, of_the_tokenizer_passes) {
+  expect_all_pass(SLIP_TEST_DATA "/golden/tokenizer");
+}
+
+TEST(GoldenCase, that_is_none_is_refused_with_its_name) {
+  try {
+    verify_case(SLIP_TEST_DATA "/golden", {});
+    FAIL() << "a folder without a case was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kBadFile);
+    EXPECT_NE(std::string(error.what()).find("golden"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace slip::cli

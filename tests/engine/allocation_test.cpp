@@ -1,0 +1,62 @@
+// Counts operator new for the whole test executable.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine/engine.h"
+#include "engine/fake_backend.h"
+
+namespace {
+std::atomic<int> allocations{0};
+}
+
+// Not inlined: GCC would otherwise warn that free() does not match the new it sees.
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace slip::engine {
+namespace {
+
+TEST(Engine, a_step_that_admits_and_ends_nobody_allocates_nothing) {
+  FakeBackend backend(16);
+  Engine engine(backend, {.mixed_prompt_rows = 4});
+  size_t tokens = 0, bytes = 0;
+  for (int i = 0; i < 4; ++i) {
+    Request request = fake_request(30 + i, 500, static_cast<uint64_t>(i));
+    request.sampling.top_k = i == 1 ? 10 : 0;
+    request.sampling.top_p = i == 2 ? 0.9f : 1.0f;
+    request.sampling.repetition_penalty = 1.1f;
+    request.sampling.top_logprobs = 5;
+    request.stop_ids = {1000};
+    request.stop_strings = {"abcabcabc", "dddddd"};
+    request.sink = [&](const Delta& delta) {
+      ++tokens;
+      bytes += delta.text.size();
+    };
+    engine.submit(std::move(request));
+  }
+  engine.step();
+  const int before = allocations;
+  for (int step = 0; step < 200; ++step) engine.step();  // the rest of the prompts, then decoding
+  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(engine.running(), 4);
+  EXPECT_GT(tokens, 600u);
+  EXPECT_GT(bytes, 600u);
+}
+
+}  // namespace
+}  // namespace slip::engine

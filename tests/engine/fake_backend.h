@@ -1,0 +1,215 @@
+// A backend whose model is a hash: the logits of a row are a fixed function of the tokens at positions 0 ..
+// its own, as they stand in the cache of its sequence. It keeps real kv::Caches and stores each row's token
+// in them, so a row at a wrong position, in a wrong cache or after a wrong commit gives other tokens; what
+// can be checked directly is.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/error.h"
+#include "base/noise.h"
+#include "engine/request.h"
+#include "sample/sampler.h"
+
+namespace slip::engine {
+
+inline model::Config fake_config(int vocab = 40, int max_positions = 4096) {
+  model::LayerConfig full{
+      .kind = model::LayerKind::kFull, .heads = 1, .kv_heads = 1, .head_dim = 2, .intermediate = 1};
+  model::Config config;
+  config.vocab = vocab;
+  config.hidden = 1;
+  config.window = 16;
+  config.max_positions = max_positions;
+  config.layers = {full};
+  return config;
+}
+
+/// The tokens' logits after a history: in [0, 8), different for every history.
+inline void fake_logits(std::span<const int> history, std::span<float> logits) {
+  uint64_t hash = 1;
+  for (const int token : history) hash = noise_key(hash, static_cast<uint64_t>(token));
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(8 * keyed_uniform(hash, i));
+}
+
+class FakeBackend final : public backend::Backend {
+ public:
+  explicit FakeBackend(int max_rows = 64, model::Config config = fake_config())
+      : config_(std::move(config)),
+        max_rows_(max_rows),
+        layout_(config_, kv::Storage::kF32, max_rows),
+        pool_(layout_.global_page_bytes()),
+        logits_(static_cast<size_t>(max_rows) * static_cast<size_t>(config_.vocab)) {
+    history_.reserve(static_cast<size_t>(config_.max_positions));
+  }
+
+  const model::Config& config() const override { return config_; }
+  int max_rows() const override { return max_rows_; }
+  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pool_); }
+  size_t streamed_bytes() const override { return 1; }
+  size_t resident_bytes() const override { return 1; }
+  size_t kv_bytes_read(int position) const override { return layout_.bytes_read_at(position); }
+  double measure_read_bandwidth() override { return 1; }
+  std::string description() const override { return "fake"; }
+  const kv::Layout& layout() const { return layout_; }
+
+  backend::Output run(const backend::Batch& batch) override {
+    if (before_run) before_run(batch);
+    check(batch);
+    ++steps;
+    rows += static_cast<int>(batch.rows.size());
+    int outputs = 0;
+    for (const backend::Row& row : batch.rows) {
+      kv::Cache& cache = *batch.sequences[static_cast<size_t>(row.sequence)];
+      std::memcpy(cache.slot(0, 0, 0, row.position), &row.token, sizeof(row.token));
+      if (row.output) compute(cache, row, outputs++);
+    }
+    return {.rows = outputs, .logits = outputs > 0 ? logits_.data() : nullptr};
+  }
+
+  std::function<void(const backend::Batch&)> before_run;
+  int poison = -1;  // a row with this token yields NaN
+  int steps = 0;
+  int rows = 0;
+
+ private:
+  void check(const backend::Batch& batch) {
+    ASSERT_FALSE(batch.rows.empty());
+    ASSERT_LE(batch.rows.size(), static_cast<size_t>(max_rows_));
+    size_t at = 0;
+    for (size_t sequence = 0; sequence < batch.sequences.size(); ++sequence) {
+      const kv::Cache& cache = *batch.sequences[sequence];
+      ASSERT_GE(cache.staged(), 1);
+      for (int i = 0; i < cache.staged(); ++i, ++at) {
+        ASSERT_LT(at, batch.rows.size());
+        ASSERT_EQ(batch.rows[at].sequence, static_cast<int>(sequence));
+        ASSERT_EQ(batch.rows[at].position, cache.length() + i);
+        ASSERT_TRUE(batch.rows[at].token >= 0 && batch.rows[at].token < config_.vocab);
+      }
+    }
+    ASSERT_EQ(at, batch.rows.size());
+  }
+
+  void compute(const kv::Cache& cache, const backend::Row& row, int output) {
+    history_.resize(static_cast<size_t>(row.position) + 1);
+    for (int position = 0; position <= row.position; ++position) {
+      std::memcpy(&history_[static_cast<size_t>(position)], cache.slot(0, 0, 0, position), sizeof(int));
+    }
+    const auto vocab = static_cast<size_t>(config_.vocab);
+    const std::span<float> logits(logits_.data() + static_cast<size_t>(output) * vocab, vocab);
+    fake_logits(history_, logits);
+    if (row.token == poison) logits[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  model::Config config_;
+  int max_rows_;
+  kv::Layout layout_;
+  kv::PagePool pool_;
+  std::vector<float> logits_;
+  std::vector<int> history_;
+};
+
+/// Token i as text: one to three letters, so that stop strings cross borders.
+inline std::string fake_piece(int token) {
+  const char letters[] = {static_cast<char>('a' + token % 5), static_cast<char>('a' + token / 5 % 4),
+                          static_cast<char>('a' + token / 20)};
+  return std::string(letters, static_cast<size_t>(1 + token % 3));
+}
+
+/// Gives out each token's text one token late, as a decoder does that waits for whole characters.
+class LateText final : public TextStream {
+ public:
+  void push(int token, std::string& out) override {
+    out += held_;
+    held_ = fake_piece(token);
+  }
+  void finish(std::string& out) override {
+    out += held_;
+    held_.clear();
+  }
+
+ private:
+  std::string held_;
+};
+
+/// What a client collects.
+struct Collected {
+  std::vector<int> tokens;
+  std::vector<float> logprobs;
+  std::string text;
+  FinishReason finish = FinishReason::kNone;
+  std::string error;
+  Stats stats;
+  int deltas_after_the_end = 0;
+
+  std::function<void(const Delta&)> sink() {
+    return [this](const Delta& delta) {
+      if (finish != FinishReason::kNone) ++deltas_after_the_end;
+      if (delta.token >= 0) {
+        tokens.push_back(delta.token);
+        logprobs.push_back(delta.logprob);
+        for (const auto& top : delta.top) logprobs.push_back(top.logprob + static_cast<float>(top.id));
+      }
+      text += delta.text;
+      finish = delta.finish;
+      error = delta.error;
+      if (delta.stats != nullptr) stats = *delta.stats;
+    };
+  }
+  void expect_equal(const Collected& other) const {
+    EXPECT_EQ(tokens, other.tokens);
+    EXPECT_EQ(logprobs, other.logprobs);
+    EXPECT_EQ(text, other.text);
+    EXPECT_EQ(finish, other.finish);
+    EXPECT_EQ(deltas_after_the_end, 0);
+  }
+};
+
+inline std::vector<int> fake_prompt(int length, uint64_t seed, int vocab = 40) {
+  std::vector<int> prompt;
+  for (int i = 0; i < length; ++i) {
+    prompt.push_back(static_cast<int>(keyed_bits(noise_key(seed, 5), static_cast<uint64_t>(i)) %
+                                      static_cast<uint64_t>(vocab)));
+  }
+  return prompt;
+}
+
+inline Request fake_request(int prompt_length, int max_tokens, uint64_t seed) {
+  Request request;
+  request.prompt = fake_prompt(prompt_length, seed);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 1;
+  request.sampling.seed = seed;
+  request.text = std::make_unique<LateText>();
+  return request;
+}
+
+/// The definition of generation: the whole history to the model, one token at a time.
+inline std::vector<int> generate_plainly(std::vector<int> history, const sample::Options& options, int count,
+                                         int vocab = 40) {
+  sample::Sampler sampler(vocab);
+  std::vector<float> logits(static_cast<size_t>(vocab));
+  std::vector<int> output;
+  for (int i = 0; i < count; ++i) {
+    fake_logits(history, logits);
+    output.push_back(sampler.sample(logits, history, options, static_cast<int64_t>(history.size())).token);
+    history.push_back(output.back());
+  }
+  return output;
+}
+
+inline std::string text_of(const std::vector<int>& tokens) {
+  std::string text;
+  for (const int token : tokens) text += fake_piece(token);
+  return text;
+}
+
+}  // namespace slip::engine

@@ -1,0 +1,98 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "base/noise.h"
+
+namespace slip::engine {
+namespace {
+
+Scheduler::Limits limits(int step_rows, int mixed = 1000) {
+  return {.step_rows = step_rows,
+          .sequence_rows = step_rows,
+          .mixed_prompt_rows = mixed,
+          .sequences = step_rows,
+          .bytes = 100};
+}
+
+std::vector<int> pick(const Scheduler::Limits& limits, const std::vector<Need>& needs) {
+  std::vector<int> rows(needs.size(), -1);
+  Scheduler(limits).pick(needs, rows);
+  return rows;
+}
+
+using Rows = std::vector<int>;
+
+TEST(Scheduler, decode_rows_come_before_prompts) {
+  EXPECT_EQ(pick(limits(8), {{.known = 100}, {.known = 1}, {.known = 1}}), (Rows{6, 1, 1}));
+  EXPECT_EQ(pick(limits(3), {{.known = 100}, {.known = 1}, {.known = 1}}), (Rows{1, 1, 1}));
+}
+
+TEST(Scheduler, prompts_share_a_step_equally_and_what_one_leaves_goes_to_the_others) {
+  EXPECT_EQ(pick(limits(12), {{.known = 100}, {.known = 100}, {.known = 100}}), (Rows{4, 4, 4}));
+  EXPECT_EQ(pick(limits(12), {{.known = 100}, {.known = 2}, {.known = 100}}), (Rows{5, 2, 5}));
+  EXPECT_EQ(pick(limits(12), {{.known = 3}, {.known = 2}, {.known = 4}}), (Rows{3, 2, 4}));
+  EXPECT_EQ(pick(limits(5), {{.known = 9}, {.known = 9}, {.known = 9}, {.known = 9}}), (Rows{2, 1, 1, 1}));
+}
+
+TEST(Scheduler, a_step_that_also_decodes_takes_a_bounded_part_of_a_prompt) {
+  EXPECT_EQ(pick(limits(64, 16), {{.known = 100}, {.known = 1}}), (Rows{16, 1}));
+  EXPECT_EQ(pick(limits(64, 16), {{.known = 100}}), (Rows{64}));
+  EXPECT_EQ(pick(limits(64, 1), {{.known = 100}, {.known = 1}, {.known = 9}}), (Rows{1, 1, 1}));
+}
+
+TEST(Scheduler, one_sequence_brings_no_more_rows_than_its_cache_takes) {
+  auto narrow = limits(64);
+  narrow.sequence_rows = 10;
+  EXPECT_EQ(pick(narrow, {{.known = 100}, {.known = 100}}), (Rows{10, 10}));
+  EXPECT_EQ(pick(narrow, {{.known = 1, .drafts = 30}}), (Rows{10}));
+}
+
+TEST(Scheduler, drafts_get_rows_after_every_decode_and_leave_prompts_half) {
+  EXPECT_EQ(pick(limits(8), {{.known = 1, .drafts = 5}, {.known = 1, .drafts = 5}}), (Rows{6, 2}));
+  EXPECT_EQ(pick(limits(3), {{.known = 1, .drafts = 5}, {.known = 1}, {.known = 1}}), (Rows{1, 1, 1}));
+  EXPECT_EQ(pick(limits(9), {{.known = 1, .drafts = 8}, {.known = 50}}), (Rows{5, 4}));
+  EXPECT_EQ(pick(limits(4), {{.known = 1, .drafts = 8}, {.known = 50}, {.known = 50}}), (Rows{2, 1, 1}));
+}
+
+TEST(Scheduler, every_step_is_within_budget_and_leaves_nobody_out) {
+  for (uint64_t round = 0; round < 2000; ++round) {
+    auto roll = [&, count = uint64_t{0}](uint64_t sides) mutable {
+      return static_cast<int>(keyed_bits(round, count++) % sides);
+    };
+    Scheduler::Limits some{
+        .step_rows = 1 + roll(40), .sequence_rows = 1, .mixed_prompt_rows = 1 + roll(20), .bytes = 1};
+    some.sequence_rows = 1 + roll(static_cast<uint64_t>(some.step_rows));
+    some.sequences = 1 + roll(static_cast<uint64_t>(some.step_rows));
+    std::vector<Need> needs(static_cast<size_t>(1 + roll(static_cast<uint64_t>(some.sequences))));
+    for (Need& need : needs) {
+      need = roll(2) == 0 ? Need{.known = 1, .drafts = roll(8)} : Need{.known = 2 + roll(60), .drafts = 0};
+    }
+    const Rows rows = pick(some, needs);
+    ASSERT_LE(std::accumulate(rows.begin(), rows.end(), 0), some.step_rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_GE(rows[i], 1);
+      ASSERT_LE(rows[i], std::min(some.sequence_rows, needs[i].known + needs[i].drafts));
+    }
+  }
+}
+
+TEST(Scheduler, admits_within_bytes_and_places_and_takes_nothing_when_it_says_no) {
+  Scheduler scheduler(
+      {.step_rows = 2, .sequence_rows = 2, .mixed_prompt_rows = 1, .sequences = 2, .bytes = 100});
+  EXPECT_FALSE(scheduler.can_ever_admit(101));
+  EXPECT_TRUE(scheduler.can_ever_admit(100));
+  EXPECT_TRUE(scheduler.admit(60));
+  EXPECT_FALSE(scheduler.admit(41));
+  EXPECT_EQ(scheduler.bytes_in_use(), 60u);
+  EXPECT_TRUE(scheduler.admit(40));
+  EXPECT_FALSE(scheduler.admit(0));
+  scheduler.release(60);
+  EXPECT_TRUE(scheduler.admit(60));
+}
+
+}  // namespace
+}  // namespace slip::engine

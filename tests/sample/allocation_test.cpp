@@ -1,0 +1,59 @@
+// Counts operator new for the whole test executable.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "sample/naive.h"
+#include "sample/sampler.h"
+
+namespace {
+std::atomic<int> allocations{0};
+}
+
+// Not inlined: GCC would otherwise warn that free() does not match the new it sees.
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace slip::sample {
+namespace {
+
+TEST(Sampler, allocates_nothing_while_sampling) {
+  const int vocab = 5000;
+  Sampler sampler(vocab);
+  const auto logits = naive::row(vocab, 1);
+  std::vector<int> history(3000);
+  for (size_t i = 0; i < history.size(); ++i) history[i] = static_cast<int>(i) % vocab;
+  for (unsigned bits = 0; bits < 64; ++bits) {
+    Options options;
+    if (bits & 1) options.temperature = 1;
+    if (bits & 2) options.top_k = 40;
+    if (bits & 4) options.top_p = 0.9f;
+    if (bits & 8) options.min_p = 0.01f;
+    if (bits & 16) options.repetition_penalty = 1.2f;
+    if (bits & 32) {
+      options.top_logprobs = 20;
+      options.logit_bias = {{3, 1.0f}};
+      options.suppressed = {4};
+    }
+    const int before = allocations;
+    for (int position = 0; position < 3; ++position) sampler.sample(logits, history, options, position);
+    EXPECT_EQ(allocations - before, 0) << "options " << bits;
+  }
+}
+
+}  // namespace
+}  // namespace slip::sample
