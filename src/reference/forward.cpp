@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/float16.h"
 
 namespace slip::reference {
 
@@ -60,6 +61,10 @@ void norm_heads(Row& row, int head_dim, const Row* weight, float epsilon) {
     for (int i = 0; i < head_dim; ++i)
       row[head + static_cast<size_t>(i)] *= (*weight)[static_cast<size_t>(i)];
   }
+}
+
+void round_row(Row& row) {
+  for (float& x : row) x = round_to_bf16(x);
 }
 
 void add(Row& to, const Row& from) {
@@ -159,10 +164,19 @@ void Forward::qkv(State& state, int index) {
   Row keys = multiply(weights.k, x);
   Row values =
       layer.k_is_v ? keys : multiply(weights.v, x);  // the raw k_proj output, before norm and rotation
-  norm_heads(keys, layer.head_dim, &weights.k_norm, config_.norm_epsilon);
   norm_heads(values, layer.head_dim, nullptr, config_.norm_epsilon);
-  for (int h = 0; h < layer.kv_heads; ++h)
+  if (bf16_cache) round_row(values);
+  if (layer.k_is_v) {
+    keys = values;
+    for (size_t i = 0; i < keys.size(); ++i)
+      keys[i] *= weights.k_norm[i % static_cast<size_t>(layer.head_dim)];
+  } else {
+    norm_heads(keys, layer.head_dim, &weights.k_norm, config_.norm_epsilon);
+  }
+  for (int h = 0; h < layer.kv_heads; ++h) {
     rotate(&keys[static_cast<size_t>(h * layer.head_dim)], layer, state.position);
+  }
+  if (bf16_cache && !layer.k_is_v) round_row(keys);
 
   auto& cache = state.sequence.layers[static_cast<size_t>(index)];
   cache.keys.resize(static_cast<size_t>(state.position));

@@ -34,6 +34,10 @@ class Forward {
   /// The same for a soft embedding (image, audio) in the token's place.
   Result step_embedding(Sequence& sequence, const std::vector<float>& embedding);
 
+  /// Rounds what is stored for later rows to bf16, as a serving cache does; where K = V that is the one
+  /// vector both are made from.
+  bool bf16_cache = false;
+
   /// Called after every phase with the field it wrote; for comparing executors phase by phase.
   std::function<void(const model::Phase&, const std::vector<float>&)> observe;
 

@@ -235,8 +235,8 @@ double phase_error(const std::vector<float>& got, const std::vector<float>& want
 
 TEST_P(Executor, agrees_with_the_reference_after_every_phase) {
   const Subject& subject = GetParam();
-  // Eight bits are too coarse to follow through layers that choose experts and sharpen attention; the product itself is
-  // bounded in matmul_test.
+  // Eight bits are too coarse to follow through layers that choose experts and sharpen attention; the product
+  // itself is bounded in matmul_test.
   if (subject.mode == ActivationMode::kInt8) return;
   Harness harness(subject, kv::Storage::kF32);
   const model::Program program = model::build_program(harness.config(), harness.checkpoint().weights);

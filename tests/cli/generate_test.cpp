@@ -112,9 +112,9 @@ TEST_F(Generate, writes_as_many_tokens_as_asked) {
 TEST_F(Generate, streams_the_same_tokens_it_reports_as_json) {
   const std::vector<std::string> args = {"--ids",  "-p", "2 20 21 22", "-n", "6",
                                          "--seed", "3",  "--temp",     "1"};
+  const json out = generate_json(args);  // named, since the loop below reads from inside it
   std::string expected;
-  for (const json& token : generate_json(args)["tokens"])
-    expected += (expected.empty() ? "" : " ") + token.dump();
+  for (const json& token : out["tokens"]) expected += (expected.empty() ? "" : " ") + token.dump();
   EXPECT_EQ(generate(args).out, expected + "\n");
 }
 

@@ -32,7 +32,7 @@ uint32_t read_all_target(const std::byte* from, size_t bytes, bool prefetch) {
       }
     }
   }
-  return hn::GetLane(hn::SumOfLanes(du, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
+  return hn::GetLane(hn::MaxOfLanes(du, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
 }
 
 }  // namespace slip::backend::cpu::HWY_NAMESPACE
