@@ -37,7 +37,7 @@ void spin_until(Done done) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : size_(threads) {
+ThreadPool::ThreadPool(int threads) : size_(threads), taken_(static_cast<size_t>(threads)) {
   SLIP_CHECK(threads >= 1);
   for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { worker(i); });
 }
@@ -54,7 +54,6 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::run(void (*work)(void*, int), void* context) {
   work_ = work;
   context_ = context;
-  counter_[phase_.load(std::memory_order_relaxed) & 1].store(0, std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst) > 0) {
     std::lock_guard lock(mutex_);
@@ -68,11 +67,24 @@ void ThreadPool::barrier() {
   const uint32_t phase = phase_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
     arrived_.store(0, std::memory_order_relaxed);
-    counter_[(phase + 1) & 1].store(0, std::memory_order_relaxed);
+    for (Taken& taken : taken_) taken.count[(phase + 1) & 1].store(0, std::memory_order_relaxed);
     phase_.store(phase + 1, std::memory_order_release);
     return;
   }
   spin_until([&] { return phase_.load(std::memory_order_acquire) != phase; });
+}
+
+int64_t ThreadPool::next(int thread, int64_t count) {
+  const uint32_t parity = phase_.load(std::memory_order_relaxed) & 1;
+  for (int i = 0; i < size_; ++i) {
+    const int owner = (thread + i) % size_;
+    const int64_t begin = count * owner / size_, end = count * (owner + 1) / size_;
+    auto& taken = taken_[static_cast<size_t>(owner)].count[parity];
+    if (taken.load(std::memory_order_relaxed) >= end - begin) continue;
+    const int64_t index = begin + taken.fetch_add(1, std::memory_order_relaxed);
+    if (index < end) return index;
+  }
+  return -1;
 }
 
 void ThreadPool::worker(int thread) {

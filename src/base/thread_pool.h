@@ -37,11 +37,11 @@ class ThreadPool {
   /// Waits until every thread of the current run has arrived. All threads must call it equally often.
   void barrier();
 
-  /// Deals indices 0, 1, 2 ... to whoever asks, starting anew after each barrier(). A thread asks until it
-  /// gets an index past its work; what it does must not depend on which thread does it.
-  int64_t next() {
-    return counter_[phase_.load(std::memory_order_relaxed) & 1].fetch_add(1, std::memory_order_relaxed);
-  }
+  /// Deals out the indices 0 .. count - 1 between two barriers; -1 when none are left. A thread first gets
+  /// its own share, a contiguous range in ascending order, so that what lies together in memory is read by
+  /// one thread in one stream; then it helps with what is left of the others'. Every thread must pass the
+  /// same count; what is done must not depend on who does it.
+  int64_t next(int thread, int64_t count);
 
  private:
   void worker(int thread);
@@ -54,7 +54,10 @@ class ThreadPool {
   alignas(64) std::atomic<uint64_t> round_{0};  // counts runs; workers wait for it to change
   alignas(64) std::atomic<uint32_t> arrived_{0};
   alignas(64) std::atomic<uint32_t> phase_{0};  // counts barriers
-  alignas(64) std::atomic<int64_t> counter_[2]{};
+  struct alignas(64) Taken {
+    std::atomic<int64_t> count[2]{};  // of a thread's share, for this barrier phase and the next
+  };
+  std::vector<Taken> taken_;
   std::atomic<bool> stop_{false};
   std::atomic<int> sleeping_{0};
   std::mutex mutex_;

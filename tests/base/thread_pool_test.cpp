@@ -50,9 +50,9 @@ TEST(ThreadPool, next_deals_every_index_once_and_starts_anew_after_each_barrier)
     std::vector<std::atomic<int>> taken(kWork);
     constexpr int kRuns = 20, kPhases = 30;
     for (int run = 0; run < kRuns; ++run) {
-      pool.run([&](int) {
+      pool.run([&](int thread) {
         for (int phase = 0; phase < kPhases; ++phase) {
-          for (int64_t i = pool.next(); i < kWork; i = pool.next()) ++taken[static_cast<size_t>(i)];
+          for (int64_t i = pool.next(thread, kWork); i >= 0; i = pool.next(thread, kWork)) ++taken[static_cast<size_t>(i)];
           pool.barrier();
         }
       });
@@ -65,8 +65,8 @@ TEST(ThreadPool, next_starts_anew_in_a_run_without_barriers) {
   ThreadPool pool(2);
   for (int run = 0; run < 50; ++run) {
     std::atomic<int64_t> sum{0};
-    pool.run([&](int) {
-      for (int64_t i = pool.next(); i < 10; i = pool.next()) sum += i;
+    pool.run([&](int thread) {
+      for (int64_t i = pool.next(thread, 10); i >= 0; i = pool.next(thread, 10)) sum += i;
     });
     ASSERT_EQ(sum.load(), 45);
   }

@@ -120,7 +120,7 @@ void Executor::attend_blocks_whole(int layer, int thread) {
   const auto partial = static_cast<size_t>(partial_floats(hd));
   float* partials = thread_partials_[static_cast<size_t>(thread)];
   float* states = partials + kMaxPageQueries * partial;
-  parallel(int64_t{block_count_} * config.kv_heads, [&](int64_t task) {
+  parallel(thread, int64_t{block_count_} * config.kv_heads, [&](int64_t task) {
     // Later blocks of a prompt see more keys: deal them out first, so that the end is even.
     const RowBlock& block = blocks_[static_cast<size_t>(block_count_ - 1 - task / config.kv_heads)];
     const int kv_head = static_cast<int>(task % config.kv_heads);
@@ -173,7 +173,7 @@ void Executor::attend_blocks_by_page(int layer, int thread) {
   }
   for (int64_t done = 0; done < most_pages; done += wave) {
     const int64_t now = std::min(wave, most_pages - done);
-    parallel(now * static_cast<int64_t>(pairs), [&](int64_t task) {
+    parallel(thread, now * static_cast<int64_t>(pairs), [&](int64_t task) {
       const auto pair = static_cast<size_t>(task % static_cast<int64_t>(pairs));
       const int64_t in_wave = task / static_cast<int64_t>(pairs);
       const RowBlock& block = blocks_[pair / static_cast<size_t>(config.kv_heads)];
@@ -184,7 +184,7 @@ void Executor::attend_blocks_by_page(int layer, int thread) {
       attend_block_page(layer, block, static_cast<int>(pair % static_cast<size_t>(config.kv_heads)), page,
                         partials, thread_scratch_[static_cast<size_t>(thread)]);
     });
-    parallel(static_cast<int64_t>(pairs) * kMaxPageQueries, [&](int64_t task) {
+    parallel(thread, static_cast<int64_t>(pairs) * kMaxPageQueries, [&](int64_t task) {
       const auto pair = static_cast<size_t>(task / kMaxPageQueries);
       const int query = static_cast<int>(task % kMaxPageQueries);
       const RowBlock& block = blocks_[pair / static_cast<size_t>(config.kv_heads)];

@@ -44,17 +44,17 @@ namespace slip::backend::cpu {
 HWY_EXPORT(read_all_target);
 
 double time_read(ThreadPool& pool, std::span<const std::byte> memory) {
-  constexpr size_t kPiece = size_t{1} << 20;
-  const size_t pieces = memory.size() / kPiece;
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  const int64_t pieces = static_cast<int64_t>(memory.size()) / kPiece;
   std::atomic<uint32_t> sink{0};
   double best = 0;
   for (const bool prefetch : {false, true}) {
     const auto start = std::chrono::steady_clock::now();
-    pool.run([&](int) {
-      for (auto i = static_cast<size_t>(pool.next()); i < pieces; i = static_cast<size_t>(pool.next())) {
+    pool.run([&](int thread) {
+      for (int64_t i = pool.next(thread, pieces); i >= 0; i = pool.next(thread, pieces)) {
         // The prefetch reaches 4 KiB past a piece; the last one stays inside.
-        sink += HWY_DYNAMIC_DISPATCH(read_all_target)(memory.data() + i * kPiece, kPiece,
-                                                      prefetch && i + 1 < pieces);
+        const std::byte* from = memory.data() + i * kPiece;
+        sink += HWY_DYNAMIC_DISPATCH(read_all_target)(from, kPiece, prefetch && i + 1 < pieces);
       }
     });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -137,7 +137,7 @@ void quantise_blocks(const float* x, int64_t count, int8_t* codes, float* scales
   const DF df;
   const DI di;
   const hn::Rebind<int8_t, DI> d8;
-  static_assert(kQuantBlock % kLanes == 0);
+  static_assert(kSumBlock % kLanes == 0);
   constexpr float kLargest = P == 1 ? 127.0f : 32639.0f;
   for (int64_t block = 0; block < count / kQuantBlock; ++block, codes += P * kQuantBlock) {
     const float* in = x + block * kQuantBlock;
@@ -146,20 +146,22 @@ void quantise_blocks(const float* x, int64_t count, int8_t* codes, float* scales
     const float peak = hn::GetLane(hn::MaxOfLanes(df, largest));
     const float scale = peak / kLargest;
     const VF inverses = hn::Set(df, peak > 0 ? kLargest / peak : 0.0f);
-    VI total = hn::Zero(di);
-    for (int i = 0; i < kQuantBlock; i += kLanes) {
-      const VI code = hn::NearestInt(hn::Mul(hn::LoadU(df, in + i), inverses));
-      total = hn::Add(total, code);
-      if constexpr (P == 1) {
-        hn::StoreU(hn::DemoteTo(d8, code), d8, codes + i);
-      } else {
-        const VI low = hn::ShiftRight<24>(hn::ShiftLeft<24>(code));
-        hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<8>(hn::Sub(code, low))), d8, codes + i);
-        hn::StoreU(hn::DemoteTo(d8, low), d8, codes + kQuantBlock + i);
-      }
-    }
     scales[block] = scale;
-    sums[block] = scale * static_cast<float>(hn::GetLane(hn::SumOfLanes(di, total)));
+    for (int half = 0; half < kQuantBlock; half += kSumBlock) {
+      VI total = hn::Zero(di);
+      for (int i = half; i < half + kSumBlock; i += kLanes) {
+        const VI code = hn::NearestInt(hn::Mul(hn::LoadU(df, in + i), inverses));
+        total = hn::Add(total, code);
+        if constexpr (P == 1) {
+          hn::StoreU(hn::DemoteTo(d8, code), d8, codes + i);
+        } else {
+          const VI low = hn::ShiftRight<24>(hn::ShiftLeft<24>(code));
+          hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<8>(hn::Sub(code, low))), d8, codes + i);
+          hn::StoreU(hn::DemoteTo(d8, low), d8, codes + kQuantBlock + i);
+        }
+      }
+      *sums++ = scale * static_cast<float>(hn::GetLane(hn::SumOfLanes(di, total)));
+    }
   }
 }
 
@@ -174,10 +176,10 @@ void quantise_row_target(const float* x, int64_t count, int planes, int8_t* code
 
 void sum_blocks_target(const float* x, int64_t count, float* sums) {
   const DF df;
-  for (int64_t block = 0; block < count / kQuantBlock; ++block) {
+  for (int64_t block = 0; block < count / kSumBlock; ++block) {
     VF total = hn::Zero(df);
-    for (int i = 0; i < kQuantBlock; i += kLanes)
-      total = hn::Add(total, hn::LoadU(df, x + block * kQuantBlock + i));
+    for (int i = 0; i < kSumBlock; i += kLanes)
+      total = hn::Add(total, hn::LoadU(df, x + block * kSumBlock + i));
     sums[block] = hn::GetLane(hn::SumOfLanes(df, total));
   }
 }

@@ -28,9 +28,9 @@ void gelu_times_row(float* x, const float* y, int64_t count);
 /// Turns pairs (i, i + half) for i < pairs by the angles whose cosines and sines are given.
 void rotate_row(float* head, int64_t half, int64_t pairs, const float* cosines, const float* sines);
 
-/// Rounds blocks of 32 to codes with a scale each. One plane: scale = max |x| / 127. Two: code = 256 * first
+/// Rounds blocks of 64 to codes with a scale each. One plane: scale = max |x| / 127. Two: code = 256 * first
 /// + second with scale = max |x| / 32639, the largest code whose planes both fit 8 bits. codes: [count /
-/// 32][planes][32]. sums = scale * sum of codes.
+/// 64][planes][64]. sums: [count / 32], scale * sum of codes.
 void quantise_row(const float* x, int64_t count, int planes, int8_t* codes, float* scales, float* sums);
 
 /// The sum of each block of 32.

@@ -198,7 +198,7 @@ void Executor::phase(const Phase& phase, int thread) {
 }
 
 void Executor::embed(int thread) {
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     const Row& row = batch_->rows[static_cast<size_t>(i)];
     float* stream = stream_.row(i);
     if (row.embedding != nullptr) {
@@ -217,7 +217,7 @@ void Executor::per_layer_inputs(int thread) {
   multiply({{&packed_.per_layer_projection, &per_layer_}}, stream_, thread);
   const int p = config_.per_layer_dim;
   const float project_scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     const Row& row = batch_->rows[static_cast<size_t>(i)];
     float* mixed = per_layer_.row(i);
     float* table = per_layer_table_.row(i);
@@ -233,7 +233,7 @@ void Executor::per_layer_inputs(int thread) {
 
 void Executor::qkv(int layer, int thread) {
   const PackedLayer& packed = packed_layer(layer);
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     norm_row(stream_.row(i), layer_weights(layer).input_norm.data(), config_.hidden, config_.norm_epsilon,
              normed_.row(i));
     normed_.finish(i);
@@ -245,7 +245,7 @@ void Executor::qkv(int layer, int thread) {
   } else {
     multiply({{&packed.q, &query_}}, normed_, thread);
   }
-  parallel(row_count_, [&](int64_t i) { finish_heads(layer, static_cast<int>(i)); });
+  parallel(thread, row_count_, [&](int64_t i) { finish_heads(layer, static_cast<int>(i)); });
 }
 
 /// Head norms and rotation of one row, and its keys and values into the cache.
@@ -316,9 +316,9 @@ void Executor::keep_outputs(int thread) {
 }
 
 void Executor::attention_out(int layer, int thread) {
-  parallel(row_count_, [&](int64_t i) { attended_.finish(i); });
+  parallel(thread, row_count_, [&](int64_t i) { attended_.finish(i); });
   multiply({{&packed_layer(layer).o, &projected_}}, attended_, thread);
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     add_norm_row(projected_.row(i), layer_weights(layer).post_attention_norm.data(), config_.hidden,
                  config_.norm_epsilon, stream_.row(i));
   });
@@ -327,7 +327,7 @@ void Executor::attention_out(int layer, int thread) {
 void Executor::gate_up(int layer, int thread) {
   const PackedLayer& packed = packed_layer(layer);
   const bool moe = config_.experts > 0;
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     norm_row(stream_.row(i), layer_weights(layer).pre_mlp_norm.data(), config_.hidden, config_.norm_epsilon,
              normed_.row(i));
     normed_.finish(i);
@@ -346,12 +346,12 @@ void Executor::gate_up(int layer, int thread) {
   for (int i = 0; i < row_count_; ++i) columns[i] = normed_.column(i, activated_.row(i));
   const std::span<const Column> all(columns, static_cast<size_t>(row_count_));
   const int64_t piece = std::max<int64_t>(1, panels_per_piece(packed.gate) / 2), panels = packed.gate.panels;
-  parallel((panels + piece - 1) / piece, [&](int64_t i) {
+  parallel(thread, (panels + piece - 1) / piece, [&](int64_t i) {
     matmul_gelu(packed.gate, packed.up, all, i * piece, std::min(panels, (i + 1) * piece));
   });
   // A choice between experts can hang on the last bit of a score, so the router always reads exact rows.
   if (moe) multiply({{&packed.router, &router_scores_}}, routed_, thread, {}, /*exact=*/true);
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     activated_.finish(i);
     if (moe) route(layer, static_cast<int>(i));
   });
@@ -362,9 +362,9 @@ void Executor::down(int layer, int thread) {
   multiply({{&packed_layer(layer).down, &projected_}}, activated_, thread);
   if (config_.experts > 0) {
     once(thread, [&] { sort_choices(); });
-    experts(layer);
+    experts(layer, thread);
   }
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     if (config_.experts > 0) add_experts(layer, static_cast<int>(i));
     add_norm_row(projected_.row(i), weights.post_mlp_norm.data(), config_.hidden, config_.norm_epsilon,
                  stream_.row(i));
@@ -380,12 +380,12 @@ void Executor::per_layer_mix(int layer, int thread) {
   const model::LayerWeights& weights = layer_weights(layer);
   const int p = config_.per_layer_dim;
   multiply({{&packed_layer(layer).per_layer_gate, &gated_}}, stream_, thread);
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     gelu_times_row(gated_.row(i), per_layer_.row(i) + int64_t{layer} * p, p);
     gated_.finish(i);
   });
   multiply({{&packed_layer(layer).per_layer_projection, &projected_}}, gated_, thread);
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     add_norm_row(projected_.row(i), weights.per_layer.post_norm.data(), config_.hidden, config_.norm_epsilon,
                  stream_.row(i));
     scale_row(stream_.row(i), weights.scalar, config_.hidden);
@@ -393,7 +393,7 @@ void Executor::per_layer_mix(int layer, int thread) {
 }
 
 void Executor::head(int thread) {
-  parallel(row_count_, [&](int64_t i) {
+  parallel(thread, row_count_, [&](int64_t i) {
     norm_row(stream_.row(i), weights_.final_norm.data(), config_.hidden, config_.norm_epsilon,
              hidden_.row(i));
     hidden_.finish(i);
@@ -418,7 +418,7 @@ void Executor::multiply(std::initializer_list<Product> products, const Rows& inp
     const int64_t piece = panels_per_piece(*product.matrix);
     pieces += (product.matrix->panels + piece - 1) / piece;
   }
-  parallel(pieces, [&](int64_t i) {
+  parallel(thread, pieces, [&](int64_t i) {
     const Column* first = columns;
     for (const Product& product : products) {
       const int64_t piece = panels_per_piece(*product.matrix), panels = product.matrix->panels;

@@ -80,13 +80,13 @@ class Executor {
   // experts_phase.cpp
   void route(int layer, int row);
   void sort_choices();
-  void experts(int layer);
+  void experts(int layer, int thread);
   void add_experts(int layer, int row) const;
 
   /// Deals out 0 .. count - 1 and waits for all to finish.
   template <typename F>
-  void parallel(int64_t count, F work) {
-    for (int64_t i = pool_.next(); i < count; i = pool_.next()) work(i);
+  void parallel(int thread, int64_t count, F work) {
+    for (int64_t i = pool_.next(thread, count); i >= 0; i = pool_.next(thread, count)) work(i);
     pool_.barrier();
   }
   /// One thread does it, all wait.

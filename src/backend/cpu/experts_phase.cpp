@@ -59,7 +59,7 @@ void Executor::sort_choices() {
   }
 }
 
-void Executor::experts(int layer) {
+void Executor::experts(int layer, int thread) {
   const auto& packed = packed_layer(layer).experts;
   const auto columns_of = [&](const std::vector<Column>& columns, const ExpertSpan& span) {
     return std::span<const Column>(&columns[static_cast<size_t>(span.begin)],
@@ -69,17 +69,17 @@ void Executor::experts(int layer) {
   const int64_t gate_piece = std::max<int64_t>(1, panels_per_piece(packed[0].gate) / 2),
                 gate_panels = packed[0].gate.panels;
   const int64_t gate_pieces = (gate_panels + gate_piece - 1) / gate_piece;
-  parallel(span_count_ * gate_pieces, [&](int64_t task) {
+  parallel(thread, span_count_ * gate_pieces, [&](int64_t task) {
     const ExpertSpan& span = spans_[static_cast<size_t>(task / gate_pieces)];
     const PackedExpert& expert = packed[static_cast<size_t>(span.expert)];
     const int64_t begin = task % gate_pieces * gate_piece;
     matmul_gelu(expert.gate, expert.up, columns_of(expert_columns_, span), begin,
                 std::min(gate_panels, begin + gate_piece));
   });
-  parallel(choice_count_, [&](int64_t i) { expert_activated_.finish(i); });
+  parallel(thread, choice_count_, [&](int64_t i) { expert_activated_.finish(i); });
   const int64_t down_piece = panels_per_piece(packed[0].down), down_panels = packed[0].down.panels;
   const int64_t down_pieces = (down_panels + down_piece - 1) / down_piece;
-  parallel(span_count_ * down_pieces, [&](int64_t task) {
+  parallel(thread, span_count_ * down_pieces, [&](int64_t task) {
     const ExpertSpan& span = spans_[static_cast<size_t>(task / down_pieces)];
     const int64_t begin = task % down_pieces * down_piece;
     matmul(packed[static_cast<size_t>(span.expert)].down, columns_of(expert_down_columns_, span), begin,

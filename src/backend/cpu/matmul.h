@@ -1,13 +1,14 @@
 // Matrix times rows: y[row][out] = sum over columns of w[out][col] * x[row][col], for 1 to thousands of rows.
 //
-// One kernel per weight format serves every width. It walks a panel of 16 outputs once for up to kMaxColumns
+// One kernel per weight format serves every width. It walks a panel of 32 outputs once for up to kMaxColumns
 // rows, each row with accumulators of its own and the same order of operations however many rows go along, so
 // a row's bits never depend on its company. Narrow steps read every weight byte from memory once; wide ones
 // keep a tile of panels in the second-level cache while all rows pass over it.
 //
 // Order of the sum for one output: floats: even columns into one accumulator, odd columns into a second,
-// ascending, added at the end. Affine: per block of 32 columns an exact integer dot product with the rounded
-// activations (or, with float activations, even/odd sums of code * x), scaled and added in column order.
+// ascending, added at the end. Affine: per block of 64 columns (32 where the group is 32) an exact integer
+// dot product with the rounded activations (or, with float activations, even/odd sums of code * x), scaled
+// and added in column order.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,18 @@
 
 namespace slip::backend::cpu {
 
-inline constexpr int kQuantBlock = 32;  // columns that share an activation scale
+inline constexpr int kQuantBlock = 64;  // columns that share an activation scale
+inline constexpr int kSumBlock = 32;    // columns summed for a bias: the smallest group
 
 /// One row of activations in the forms the kernels read, and where its results go.
 struct Column {
   const float* values = nullptr;  // [padded cols], zero past cols
   int planes = 0;                 // of codes; 0: affine matrices are multiplied with `values`
-  const int8_t* codes = nullptr;  // [padded cols / 32][planes][32]; two planes mean 256 * first + second
-  const float* scales = nullptr;  // [padded cols / 32]
+  const int8_t* codes = nullptr;  // [padded cols / 64][planes][64]; two planes mean 256 * first + second
+  const float* scales = nullptr;  // [padded cols / 64]
   const float* sums =
       nullptr;           // [padded cols / 32]: scale * sum of codes, or the sum of values without planes
-  float* out = nullptr;  // [panels * 16]
+  float* out = nullptr;  // [panels * 32]
 };
 
 enum class Epilogue { kStore, kSoftcap };

@@ -1,10 +1,9 @@
-// The panel kernels: one panel of 16 outputs times C rows, results in tile[C][16]. See matmul.h for the order
+// The panel kernels: one panel of 32 outputs times C rows, results in tile[C][32]. See matmul.h for the order
 // of sums and packed_matrix.h for the layouts.
 //
-// Cost on AVX-512 VNNI, 4 bits, per 64 columns of a panel (576 bytes): 16 loads and ands, then, per row, 32
-// dot instructions (16 with one plane) and 12 float ones: about 40 cycles for one row. A 3.5 GHz core could
-// stream 50 GB/s with one row and waits for memory instead; two rows are nearly free on two cores that share
-// 50 GB/s.
+// Cost on AVX-512 VNNI per 64 columns of a panel and row, two planes: 64 dot instructions (one a cycle), 64
+// broadcasts shared by two registers each, 12 others; one row alone waits for memory, from about the third on
+// the dots are the limit.
 #if defined(SLIP_BACKEND_CPU_MATMUL_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLIP_BACKEND_CPU_MATMUL_KERNELS_INL_H_
 #undef SLIP_BACKEND_CPU_MATMUL_KERNELS_INL_H_
@@ -18,12 +17,14 @@
 SLIP_BEFORE_NAMESPACE();
 namespace slip::backend::cpu::HWY_NAMESPACE {
 
-// Bytes ahead of the stream that are fetched by hand. The hardware's own prefetcher stops at page ends and
-// needs a few lines to find a new panel; 1.5 KiB covers a memory latency of about 100 ns at 15 GB/s per core.
-inline constexpr size_t kPrefetch = 1536;
+// Bytes ahead of the stream that are fetched by hand where several rows share a pass: their arithmetic fills
+// the window in which the processor would look ahead by itself. With one row the hardware prefetcher alone is
+// faster (97 % of the read bandwidth against 85 % on a Zen 4 with 4-bit weights), so nothing is fetched.
+inline constexpr size_t kPrefetch = 3072;
 
+template <int C>
 HWY_INLINE void prefetch(const uint8_t* at) {
-  __builtin_prefetch(at + kPrefetch, 0, 0);
+  if constexpr (C > 1) __builtin_prefetch(at + kPrefetch, 0, 3);
 }
 
 /// bf16, f16 and f32 weights, float rows.
@@ -37,8 +38,9 @@ HWY_INLINE void bf16_panel(const uint8_t* HWY_RESTRICT data, int64_t cols, const
     for (int v = 0; v < kVectors; ++v) even[c][v] = odd[c][v] = hn::Zero(df);
   }
   const auto high = hn::Set(du, 0xffff0000u);
-  for (int64_t k = 0; k + 1 < cols; k += 2, data += 64) {
-    prefetch(data);
+  for (int64_t k = 0; k + 1 < cols; k += 2, data += 4 * kPanelRows) {
+    prefetch<C>(data);
+    prefetch<C>(data + 64);
     for (int v = 0; v < kVectors; ++v) {
       const VU pair = hn::LoadU(du, reinterpret_cast<const uint32_t*>(data) + v * kLanes);
       const VF w0 = hn::BitCast(df, hn::ShiftLeft<16>(pair)), w1 = hn::BitCast(df, hn::And(pair, high));
@@ -85,7 +87,7 @@ HWY_INLINE void float_panel(const uint8_t* HWY_RESTRICT data, int64_t cols,
     for (int v = 0; v < kVectors; ++v) sums[0][c][v] = sums[1][c][v] = hn::Zero(df);
   }
   const auto column = [&](int64_t k, VF(&sum)[C][kVectors]) HWY_ATTR {
-    prefetch(data);
+    prefetch<C>(data);
     for (int v = 0; v < kVectors; ++v) {
       const VF w = Load()(data + static_cast<size_t>(v * kLanes) * Load::kBytes);
       for (int c = 0; c < C; ++c) sum[c][v] = hn::MulAdd(w, hn::Set(df, columns[c].values[k]), sum[c][v]);
@@ -111,84 +113,97 @@ HWY_INLINE VF load_scale(const uint8_t* from, int v) {
   return widen_bf16(reinterpret_cast<const uint16_t*>(from) + v * kLanes);
 }
 
-/// Exact integer dot products of 32 columns (half 0 or 1 of a sub-block of 64) with C rows of P planes each:
-/// with two planes a row is 256 * high + low. The second half of a 4-bit block comes out times 1 /
-/// kHalfScale.
-template <int C, int kBits, int P>
-HWY_INLINE void dot32(const uint8_t* HWY_RESTRICT codes, int half, const int8_t* const* HWY_RESTRICT x,
-                      VI (&dots)[C][kVectors]) {
+/// Four columns of a panel times those of C rows. A broadcast activation is used for all registers of the
+/// panel at once and then dead; any other order runs out of registers.
+template <int C, int P>
+HWY_INLINE void add_dots(const VI (&w)[kVectors], const int8_t* const* HWY_RESTRICT x, int column,
+                         VI (&sums)[P][C][kVectors]) {
+  for (int c = 0; c < C; ++c) {
+    for (int p = 0; p < P; ++p) {
+      const VI four = broadcast4(x[c] + p * kQuantBlock + column);
+      for (int v = 0; v < kVectors; ++v) sums[p][c][v] = dot4(sums[p][c][v], w[v], four);
+    }
+  }
+}
+
+/// Exact integer dot products of one block's columns with C rows of P planes each. kWhole: all 64 columns of
+/// the block; otherwise 32 of them, half 0 or 1.
+template <int C, int kBits, int P, bool kWhole>
+HWY_INLINE void dot_block(const uint8_t* HWY_RESTRICT codes, int half, const int8_t* const* HWY_RESTRICT x,
+                          VI (&sums)[P][C][kVectors]) {
+  constexpr int kStep = 4 * kPanelRows;  // bytes of four columns, 8 bits each
   const DI di;
-  VI sums[P][C][kVectors];
   for (int p = 0; p < P; ++p) {
     for (int c = 0; c < C; ++c) {
       for (int v = 0; v < kVectors; ++v) sums[p][c][v] = hn::Zero(di);
     }
   }
-  // With VNNI the high nibbles stay where they are, sixteen times too large: saves a shift.
-  const VI mask = hn::Set(di, SLIP_VNNI != 0 && half == 1 ? static_cast<int32_t>(0xf0f0f0f0u) : 0x0f0f0f0f);
-  const uint8_t* from = kBits == 8 ? codes + half * 512 : codes;
-  for (int s = 0; s < 8; ++s) {
-    if (kBits == 8 || half == 0) prefetch(from + s * 64);
-    for (int v = 0; v < kVectors; ++v) {
-      VI w = hn::LoadU(di, reinterpret_cast<const int32_t*>(from + s * 64) + v * kLanes);
-      if constexpr (kBits == 4) {
-#if !SLIP_VNNI
-        if (half == 1) w = hn::ShiftRight<4>(w);
-#endif
-        w = hn::And(w, mask);
-      }
-      for (int c = 0; c < C; ++c) {
-        for (int p = 0; p < P; ++p)
-          sums[p][c][v] = dot4(sums[p][c][v], w, broadcast4(x[c] + p * kQuantBlock + 4 * s));
-      }
+  const VI low = hn::Set(di, 0x0f0f0f0f);
+  for (int s = 0; s < (kBits == 8 && kWhole ? 16 : 8); ++s) {
+    const uint8_t* from = codes + (kBits == 8 && !kWhole ? s + 8 * half : s) * kStep;
+    if (kBits == 8 || kWhole || half == 0) {
+      prefetch<C>(from);
+      prefetch<C>(from + 64);
     }
-  }
-  for (int c = 0; c < C; ++c) {
-    for (int v = 0; v < kVectors; ++v) {
-      dots[c][v] = P == 1 ? sums[0][c][v] : hn::Add(hn::ShiftLeft<8>(sums[0][c][v]), sums[P - 1][c][v]);
+    VI w[kVectors], nibbles[kVectors];
+    for (int v = 0; v < kVectors; ++v)
+      w[v] = hn::LoadU(di, reinterpret_cast<const int32_t*>(from) + v * kLanes);
+    if constexpr (kBits == 8) {
+      add_dots<C, P>(w, x, kWhole ? 4 * s : 4 * s + 32 * half, sums);
+    } else {
+      if (kWhole || half == 0) {
+        for (int v = 0; v < kVectors; ++v) nibbles[v] = hn::And(w[v], low);
+        add_dots<C, P>(nibbles, x, 4 * s, sums);
+      }
+      if (kWhole || half == 1) {
+        for (int v = 0; v < kVectors; ++v) nibbles[v] = hn::And(hn::ShiftRight<4>(w[v]), low);
+        add_dots<C, P>(nibbles, x, 32 + 4 * s, sums);
+      }
     }
   }
 }
 
-// A power of two, so undoing it in the activation's scale changes no bit.
-template <int kBits>
-inline constexpr float kHalfScale[2] = {1.0f, SLIP_VNNI != 0 && kBits == 4 ? 0.0625f : 1.0f};
-
-/// Affine weights, rows of P planes of 8 bits.
+/// Affine weights, rows of P planes of 8 bits. The running sums live in the tile, in the first-level cache:
+/// the integer accumulators of four rows need the registers.
 template <int C, int kBits, int kGroup, bool kWide, int P>
 HWY_INLINE void affine_panel(const uint8_t* HWY_RESTRICT data, int64_t cols,
                              const Column* HWY_RESTRICT columns, float* HWY_RESTRICT tile) {
   constexpr int kBlock = kGroup > 64 ? kGroup : 64;
+  constexpr int kDots = kGroup == 32 ? 2 : 1;  // per 64 columns
   constexpr size_t kScaleBytes = kPanelRows * (kWide ? 4 : 2);
   constexpr size_t kHeader = (kBlock / kGroup) * 2 * kScaleBytes;
   constexpr size_t kSubBytes = 64 * kPanelRows * kBits / 8;
   const DF df;
-  VF sum[C][kVectors];
-  for (int c = 0; c < C; ++c) {
-    for (int v = 0; v < kVectors; ++v) sum[c][v] = hn::Zero(df);
-  }
-  int64_t block = 0;  // of 32 columns
+  for (int i = 0; i < C * kPanelRows; i += kLanes) hn::StoreU(hn::Zero(df), df, tile + i);
+  int64_t block = 0;  // of 64 columns
   for (int64_t k = 0; k < cols; k += kBlock, data += kHeader + kSubBytes * (kBlock / 64)) {
-    prefetch(data);
-    for (int in_block = 0; in_block < kBlock / 32; ++in_block, ++block) {
-      VI dots[C][kVectors];
+    prefetch<C>(data);
+    prefetch<C>(data + 64);
+    for (int sub = 0; sub < kBlock / 64; ++sub, ++block) {
       const int8_t* x[C];
       for (int c = 0; c < C; ++c) x[c] = columns[c].codes + block * (P * kQuantBlock);
-      dot32<C, kBits, P>(data + kHeader + kSubBytes * static_cast<size_t>(in_block / 2), in_block % 2, x,
-                         dots);
-      const uint8_t* scales = data + (kGroup == 32 ? static_cast<size_t>(in_block) * 2 * kScaleBytes : 0);
-      for (int v = 0; v < kVectors; ++v) {
-        const VF scale = load_scale<kWide>(scales, v), bias = load_scale<kWide>(scales + kScaleBytes, v);
-        for (int c = 0; c < C; ++c) {
-          const VF x_scale = hn::Set(df, columns[c].scales[block] * kHalfScale<kBits>[in_block % 2]);
-          sum[c][v] = hn::MulAdd(hn::Mul(hn::ConvertTo(df, dots[c][v]), x_scale), scale, sum[c][v]);
-          sum[c][v] = hn::MulAdd(hn::Set(df, columns[c].sums[block]), bias, sum[c][v]);
+      for (int half = 0; half < kDots; ++half) {
+        VI dots[P][C][kVectors];
+        dot_block<C, kBits, P, kDots == 1>(data + kHeader + kSubBytes * static_cast<size_t>(sub), half, x,
+                                           dots);
+        const uint8_t* scales = data + static_cast<size_t>(half) * 2 * kScaleBytes;
+        for (int v = 0; v < kVectors; ++v) {
+          const VF scale = load_scale<kWide>(scales, v), bias = load_scale<kWide>(scales + kScaleBytes, v);
+          for (int c = 0; c < C; ++c) {
+            float* at = tile + c * kPanelRows + v * kLanes;
+            const float* x_sums = columns[c].sums + 2 * block;
+            const VF x_scale = hn::Set(df, columns[c].scales[block]);
+            const VF x_sum = hn::Set(df, kDots == 1 ? x_sums[0] + x_sums[1] : x_sums[half]);
+            // Two planes mean 256 * first + second.
+            const VI dot =
+                P == 1 ? dots[0][c][v] : hn::Add(hn::ShiftLeft<8>(dots[0][c][v]), dots[P - 1][c][v]);
+            const VF scaled = hn::Mul(hn::ConvertTo(df, dot), x_scale);
+            hn::StoreU(hn::MulAdd(x_sum, bias, hn::MulAdd(scaled, scale, hn::LoadU(df, at))), df, at);
+          }
         }
+        HWY_FENCE;  // keeps the compiler from moving the sums back into registers
       }
     }
-  }
-  for (int c = 0; c < C; ++c) {
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[c][v], df, tile + c * kPanelRows + v * kLanes);
   }
 }
 
@@ -216,7 +231,7 @@ HWY_INLINE void affine_float_panel(const uint8_t* HWY_RESTRICT data, int64_t col
         for (int c = 0; c < C; ++c) even[c] = odd[c] = hn::Zero(df);
         for (int s = 0; s < 8; ++s) {
           const int step = kBits == 4 ? s : s + 8 * (half % 2);
-          VI four = hn::LoadU(di, reinterpret_cast<const int32_t*>(sub + step * 64) + v * kLanes);
+          VI four = hn::LoadU(di, reinterpret_cast<const int32_t*>(sub + step * 4 * kPanelRows) + v * kLanes);
           if (kBits == 4 && half % 2 == 1) four = hn::ShiftRight<4>(four);
           const VF w0 = hn::ConvertTo(df, hn::And(four, mask)),
                    w1 = hn::ConvertTo(df, hn::And(hn::ShiftRight<8>(four), mask));
@@ -231,8 +246,7 @@ HWY_INLINE void affine_float_panel(const uint8_t* HWY_RESTRICT data, int64_t col
         const VF scale = load_scale<kWide>(scales, v), bias = load_scale<kWide>(scales + kScaleBytes, v);
         for (int c = 0; c < C; ++c) {
           sum[c][v] = hn::MulAdd(hn::Add(even[c], odd[c]), scale, sum[c][v]);
-          sum[c][v] =
-              hn::MulAdd(hn::Set(df, columns[c].sums[(k + half * 32) / kQuantBlock]), bias, sum[c][v]);
+          sum[c][v] = hn::MulAdd(hn::Set(df, columns[c].sums[(k + half * 32) / kSumBlock]), bias, sum[c][v]);
         }
       }
     }

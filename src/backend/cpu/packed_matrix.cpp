@@ -95,10 +95,10 @@ void pack_affine_panel(tensor::RowReader& reader, const PackedMatrix& packed, in
       const uint8_t code = scratch.codes[static_cast<size_t>(c)];
       const int64_t in_block = c % block, sub = in_block / 64, in_sub = in_block % 64;
       if (packed.kind == PackedKind::kAffine8) {
-        codes[sub * 1024 + (in_sub / 4 * kPanelRows + r) * 4 + in_sub % 4] = code;
+        codes[sub * 64 * kPanelRows + (in_sub / 4 * kPanelRows + r) * 4 + in_sub % 4] = code;
       } else {
         const int64_t in_half = in_sub % 32;
-        codes[sub * 512 + (in_half / 4 * kPanelRows + r) * 4 + in_half % 4] |=
+        codes[sub * 32 * kPanelRows + (in_half / 4 * kPanelRows + r) * 4 + in_half % 4] |=
             static_cast<uint8_t>(in_sub < 32 ? code : code << 4);
       }
     }
@@ -153,10 +153,10 @@ void pack(const tensor::Matrix& matrix, int64_t first_row, const PackedMatrix& p
   const int64_t source_row = std::max<int64_t>(1, matrix.cols * matrix.bits / 8);
   const int64_t chunk = std::clamp<int64_t>((int64_t{1} << 20) / (source_row * kPanelRows), 1, packed.panels);
   const int64_t chunks = (packed.panels + chunk - 1) / chunk;
-  pool.run([&](int) {
+  pool.run([&](int thread) {
     tensor::RowReader reader(matrix);
     AffineScratch scratch;
-    for (int64_t i = pool.next(); i < chunks; i = pool.next()) {
+    for (int64_t i = pool.next(thread, chunks); i >= 0; i = pool.next(thread, chunks)) {
       const int64_t begin = i * chunk, end = std::min(packed.panels, begin + chunk);
       for (int64_t panel = begin; panel < end; ++panel) {
         if (packed.affine()) {

@@ -1,12 +1,13 @@
 // PackedMatrix: a weight matrix in the order the CPU kernels stream it.
 //
-// Rows are cut into panels of 16; a panel holds its rows interleaved, so that one vector register carries the
-// same column of 16 outputs, no horizontal sums are needed, and a thread reads one sequential stream. Missing
-// rows of the last panel are zero.
-//   floats   bf16: pairs of columns, [cols/2][16 rows][2]; f16 and f32: [cols][16 rows]
-//   affine   blocks of 64 columns (128 where the group is 128): first the scales [16] and biases [16] of each
+// Rows are cut into panels of 32; a panel holds its rows interleaved, so that one vector register carries the
+// same column of 16 outputs (two registers a panel with AVX-512), no horizontal sums are needed, every
+// activation that is broadcast serves two registers, and a thread reads one sequential stream. Missing rows
+// of the last panel are zero.
+//   floats   bf16: pairs of columns, [cols/2][32 rows][2]; f16 and f32: [cols][32 rows]
+//   affine   blocks of 64 columns (128 where the group is 128): first the scales [32] and biases [32] of each
 //   group in the
-//            block, then codes in steps of four columns, [step][16 rows][4 columns]. 8-bit: 16 steps of 64
+//            block, then codes in steps of four columns, [step][32 rows][4 columns]. 8-bit: 16 steps of 128
 //            bytes. 4-bit: 8 steps; the low nibbles hold columns 0..31, the high nibbles columns 32..63.
 // 3-bit codes are kept as 4, 5- and 6-bit as 8: the values are the same. Scales stay bf16 if stored so, else
 // become f32.
@@ -21,7 +22,7 @@
 
 namespace slip::backend::cpu {
 
-inline constexpr int kPanelRows = 16;
+inline constexpr int kPanelRows = 32;
 
 enum class PackedKind { kBf16, kF16, kF32, kAffine4, kAffine8 };
 

@@ -10,7 +10,7 @@
 
 namespace slip::backend::cpu {
 
-/// How affine matrices see activations: rounded to 8 or 16 bits with a scale per 32 columns, or as they are.
+/// How affine matrices see activations: rounded to 8 or 16 bits with a scale per 64 columns, or as they are.
 /// The value is the number of 8-bit planes.
 enum class ActivationMode { kFloat = 0, kInt8 = 1, kInt16 = 2 };
 

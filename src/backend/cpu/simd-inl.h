@@ -29,7 +29,7 @@ SLIP_BEFORE_NAMESPACE();
 namespace slip::backend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Never more than 16 lanes: a panel is 16 rows, held in kVectors registers.
+// Never more than 16 lanes: a panel is 32 rows, held in kVectors registers.
 using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
 using DU = hn::RebindToUnsigned<DF>;
@@ -37,10 +37,10 @@ using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
 using VU = hn::Vec<DU>;
 inline constexpr int kLanes = static_cast<int>(HWY_LANES(float) < 16 ? HWY_LANES(float) : 16);
-inline constexpr int kVectors = 16 / kLanes;
+inline constexpr int kVectors = 32 / kLanes;
 
 // Rows one pass over a panel serves: as many as the register file holds accumulators for.
-inline constexpr int kMaxColumns = HWY_CAP_GE512 ? 8 : 2;
+inline constexpr int kMaxColumns = HWY_CAP_GE512 ? 4 : 2;
 
 /// Sixteen bf16 -> floats of one panel vector.
 HWY_INLINE VF widen_bf16(const uint16_t* HWY_RESTRICT from) {
