@@ -74,14 +74,25 @@ void pack_codes(const uint8_t* codes, int bits, int64_t count, std::byte* words)
   }
 }
 
+RowReader::RowReader(const Matrix& matrix) : matrix_(matrix) {
+  if (!matrix.present()) return;
+  constexpr size_t kWhole = 16;  // a source may round a piece up to whole words at both ends
+  const auto cols = static_cast<size_t>(matrix.cols);
+  weight_scratch_.reserve(cols * static_cast<size_t>(matrix.bits) / 8 + kWhole);
+  if (matrix.encoding != Encoding::kAffine) return;
+  const size_t groups = cols / static_cast<size_t>(matrix.group);
+  codes_.resize(cols);
+  scales_.resize(groups);
+  biases_.resize(groups);
+  scale_scratch_.reserve(groups * size_of(matrix.scales->dtype()) + kWhole);
+  bias_scratch_.reserve(groups * size_of(matrix.biases->dtype()) + kWhole);
+}
+
 void RowReader::floats(int64_t row, float* out) {
   if (matrix_.encoding == Encoding::kFloat) {
     widen(stored(row), matrix_.weight->dtype(), matrix_.cols, out);
     return;
   }
-  codes_.resize(static_cast<size_t>(matrix_.cols));
-  scales_.resize(static_cast<size_t>(matrix_.cols / matrix_.group));
-  biases_.resize(scales_.size());
   codes(row, codes_.data(), scales_.data(), biases_.data());
   for (int64_t c = 0; c < matrix_.cols; ++c) {
     const auto g = static_cast<size_t>(c / matrix_.group);

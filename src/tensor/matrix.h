@@ -41,10 +41,11 @@ struct Matrix {
   }
 };
 
-/// Reads rows of one matrix. Holds scratch, so use one per thread.
+/// Reads rows of one matrix. Holds scratch, taken once at the start, so use one per thread.
 class RowReader {
  public:
-  explicit RowReader(const Matrix& matrix) : matrix_(matrix) {}
+  /// The matrix may be absent; then nothing may be read.
+  explicit RowReader(const Matrix& matrix);
 
   /// Row `row` as floats, dequantised: out[cols].
   void floats(int64_t row, float* out);

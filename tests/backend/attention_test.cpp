@@ -9,6 +9,7 @@
 #include "backend/cpu/elementwise.h"
 #include "base/float16.h"
 #include "support/memory_tensor.h"
+#include "support/simd_targets.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -76,52 +77,57 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                          });
 
 TEST_P(Attention, over_part_of_a_page_is_the_softmax_of_the_scores_times_the_values) {
-  const auto [hd, heads] = GetParam();
-  for (const auto storage : {kv::Storage::kBf16, kv::Storage::kF32}) {
-    const TestPage page(hd, storage);
-    std::vector<float> queries(static_cast<size_t>(heads * hd));
-    for (size_t i = 0; i < queries.size(); ++i) queries[i] = test::noise(3, i);
-    std::vector<float> scratch(attend_scratch_floats(hd)),
-        partials(static_cast<size_t>(heads * partial_floats(hd)));
-    for (const auto& [first, last] : {std::pair{0, kKeys}, {0, 1}, {255, 256}, {3, 50}, {7, 9}}) {
-      const PageRow row{.queries = queries.data(), .first = first, .last = last, .partials = partials.data()};
-      attend_page(page.page, &row, 1, heads, scratch.data());
-      for (int h = 0; h < heads; ++h) {
-        std::vector<float> out(static_cast<size_t>(hd));
-        finish_partial(&partials[static_cast<size_t>(h * partial_floats(hd))], hd, out.data());
-        const auto want = naive(page, &queries[static_cast<size_t>(h * hd)], first, last);
-        for (int i = 0; i < hd; ++i)
-          EXPECT_NEAR(out[static_cast<size_t>(i)], want[static_cast<size_t>(i)], 2e-5);
+  const int hd = GetParam().head_dim, heads = GetParam().heads;
+  test::for_each_simd_target([&] {
+    for (const auto storage : {kv::Storage::kBf16, kv::Storage::kF32}) {
+      const TestPage page(hd, storage);
+      std::vector<float> queries(static_cast<size_t>(heads * hd));
+      for (size_t i = 0; i < queries.size(); ++i) queries[i] = test::noise(3, i);
+      std::vector<float> scratch(attend_scratch_floats(hd)),
+          partials(static_cast<size_t>(heads * partial_floats(hd)));
+      for (const auto& [first, last] : {std::pair{0, kKeys}, {0, 1}, {255, 256}, {3, 50}, {7, 9}}) {
+        const PageRow row{
+            .queries = queries.data(), .first = first, .last = last, .partials = partials.data()};
+        attend_page(page.page, &row, 1, heads, scratch.data());
+        for (int h = 0; h < heads; ++h) {
+          std::vector<float> out(static_cast<size_t>(hd));
+          finish_partial(&partials[static_cast<size_t>(h * partial_floats(hd))], hd, out.data());
+          const auto want = naive(page, &queries[static_cast<size_t>(h * hd)], first, last);
+          for (int i = 0; i < hd; ++i)
+            EXPECT_NEAR(out[static_cast<size_t>(i)], want[static_cast<size_t>(i)], 2e-5);
+        }
       }
     }
-  }
+  });
 }
 
 TEST_P(Attention, gives_a_row_the_same_bits_alone_and_in_a_block) {
-  const auto [hd, heads] = GetParam();
-  const TestPage page(hd, kv::Storage::kBf16);
-  const int rows = kMaxPageQueries / heads;
-  const auto floats = static_cast<size_t>(heads * partial_floats(hd));
-  std::vector<float> queries(static_cast<size_t>(rows * heads * hd));
-  for (size_t i = 0; i < queries.size(); ++i) queries[i] = test::noise(3, i);
-  std::vector<float> scratch(attend_scratch_floats(hd));
-  std::vector<float> together(static_cast<size_t>(rows) * floats), alone(floats);
-  std::vector<PageRow> block;
-  for (int r = 0; r < rows; ++r) {
-    block.push_back({.queries = &queries[static_cast<size_t>(r * heads * hd)],
-                     .first = r * 3 % 100,
-                     .last = 101 + r * 7 % 155,
-                     .partials = &together[static_cast<size_t>(r) * floats]});
-  }
-  attend_page(page.page, block.data(), rows, heads, scratch.data());
-  for (int r = 0; r < rows; ++r) {
-    PageRow row = block[static_cast<size_t>(r)];
-    row.partials = alone.data();
-    attend_page(page.page, &row, 1, heads, scratch.data());
-    EXPECT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(r) * floats], floats * sizeof(float)),
-              0)
-        << "row " << r;
-  }
+  const int hd = GetParam().head_dim, heads = GetParam().heads;
+  test::for_each_simd_target([&] {
+    const TestPage page(hd, kv::Storage::kBf16);
+    const int rows = kMaxPageQueries / heads;
+    const auto floats = static_cast<size_t>(heads * partial_floats(hd));
+    std::vector<float> queries(static_cast<size_t>(rows * heads * hd));
+    for (size_t i = 0; i < queries.size(); ++i) queries[i] = test::noise(3, i);
+    std::vector<float> scratch(attend_scratch_floats(hd));
+    std::vector<float> together(static_cast<size_t>(rows) * floats), alone(floats);
+    std::vector<PageRow> block;
+    for (int r = 0; r < rows; ++r) {
+      block.push_back({.queries = &queries[static_cast<size_t>(r * heads * hd)],
+                       .first = r * 3 % 100,
+                       .last = 101 + r * 7 % 155,
+                       .partials = &together[static_cast<size_t>(r) * floats]});
+    }
+    attend_page(page.page, block.data(), rows, heads, scratch.data());
+    for (int r = 0; r < rows; ++r) {
+      PageRow row = block[static_cast<size_t>(r)];
+      row.partials = alone.data();
+      attend_page(page.page, &row, 1, heads, scratch.data());
+      EXPECT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(r) * floats], floats * sizeof(float)),
+                0)
+          << "row " << r;
+    }
+  });
 }
 
 TEST(Merging, two_pages_gives_the_softmax_over_both) {

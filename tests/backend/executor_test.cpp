@@ -11,6 +11,7 @@
 #include "checkpoint/synthetic.h"
 #include "reference/forward.h"
 #include "support/memory_tensor.h"
+#include "support/simd_targets.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -265,6 +266,27 @@ TEST_P(Executor, agrees_with_the_reference_after_every_phase) {
           << "position " << position << ", phase " << model::name_of(program.phases[i].kind) << " of layer "
           << program.phases[i].layer;
     }
+  }
+}
+
+TEST(ExecutorTargets, every_instruction_set_agrees_with_the_reference_and_with_itself_at_every_width) {
+  for (const char* shape : {"tiny-e2b", "tiny-moe"}) {
+    const Subject subject{shape, 4, ActivationMode::kInt16};
+    const auto checkpoint = make_checkpoint(subject);
+    const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
+    reference::Forward forward(program);
+    reference::Sequence sequence;
+    std::vector<std::vector<float>> want;
+    test::for_each_simd_target([&] {
+      Harness harness(subject, kv::Storage::kF32);
+      auto alone = harness.start(5), together = harness.start(5);
+      harness.feed(alone, 30, 1);
+      for (int i = static_cast<int>(want.size()); i < 30; ++i)
+        want.push_back(forward.step(sequence, harness.token(5, i)).logits);
+      EXPECT_LT(phase_error(alone.logits.back(), want.back()), 5e-3);
+      harness.feed(together, 30, 7);
+      expect_same_bits(together.logits, alone.logits, shape);
+    });
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/rows.h"
 #include "support/memory_tensor.h"
+#include "support/simd_targets.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -125,42 +126,46 @@ INSTANTIATE_TEST_SUITE_P(Formats, Matmul, testing::ValuesIn(kFormats), [](const 
 });
 
 TEST_P(Matmul, agrees_with_a_plain_sum_in_double_precision_for_odd_sizes) {
-  const Format& format = GetParam();
-  for (const int64_t rows : {1, 16, 37}) {
-    for (const int64_t blocks : {1, 3, 5}) {
-      const int64_t cols = format.col_step == 1 ? blocks * 17 : blocks * format.col_step;
-      const Product exact(format, rows, cols, 5, ActivationMode::kFloat);
-      EXPECT_LT(relative_error(exact.run(0, 5), exact.expected()), 2e-6) << rows << " x " << cols;
-      const Product fine(format, rows, cols, 5, ActivationMode::kInt16);
-      EXPECT_LT(relative_error(fine.run(0, 5), fine.expected()), 1e-4) << rows << " x " << cols;
-      EXPECT_LT(relative_error(fine.run(0, 5, true), fine.expected()), 2e-6) << rows << " x " << cols;
-      const Product coarse(format, rows, cols, 5, ActivationMode::kInt8);
-      EXPECT_LT(relative_error(coarse.run(0, 5), coarse.expected()), 1.2e-2) << rows << " x " << cols;
+  test::for_each_simd_target([&] {
+    const Format& format = GetParam();
+    for (const int64_t rows : {1, 16, 37}) {
+      for (const int64_t blocks : {1, 3, 5}) {
+        const int64_t cols = format.col_step == 1 ? blocks * 17 : blocks * format.col_step;
+        const Product exact(format, rows, cols, 5, ActivationMode::kFloat);
+        EXPECT_LT(relative_error(exact.run(0, 5), exact.expected()), 2e-6) << rows << " x " << cols;
+        const Product fine(format, rows, cols, 5, ActivationMode::kInt16);
+        EXPECT_LT(relative_error(fine.run(0, 5), fine.expected()), 1e-4) << rows << " x " << cols;
+        EXPECT_LT(relative_error(fine.run(0, 5, true), fine.expected()), 2e-6) << rows << " x " << cols;
+        const Product coarse(format, rows, cols, 5, ActivationMode::kInt8);
+        EXPECT_LT(relative_error(coarse.run(0, 5), coarse.expected()), 1.2e-2) << rows << " x " << cols;
+      }
     }
-  }
+  });
 }
 
 TEST_P(Matmul, gives_a_row_the_same_bits_in_any_company) {
-  const Format& format = GetParam();
-  const int64_t cols = format.col_step == 1 ? 75 : 3 * format.col_step;
-  constexpr int64_t kWidth = 35;
-  for (const auto mode : {ActivationMode::kFloat, ActivationMode::kInt8, ActivationMode::kInt16}) {
-    const Product product(format, 37, cols, kWidth, mode);
-    std::vector<float> alone;
-    for (int64_t i = 0; i < kWidth; ++i) {
-      const auto row = product.run(i, 1);
-      alone.insert(alone.end(), row.begin(), row.end());
-    }
-    for (int64_t width = 1; width <= kWidth; ++width) {
-      for (const int64_t first : {int64_t{0}, kWidth - width}) {
-        const auto together = product.run(first, width);
-        EXPECT_EQ(std::memcmp(together.data(), &alone[static_cast<size_t>(first * product.out_stride())],
-                              together.size() * sizeof(float)),
-                  0)
-            << "width " << width << " from row " << first;
+  test::for_each_simd_target([&] {
+    const Format& format = GetParam();
+    const int64_t cols = format.col_step == 1 ? 75 : 3 * format.col_step;
+    constexpr int64_t kWidth = 35;
+    for (const auto mode : {ActivationMode::kFloat, ActivationMode::kInt8, ActivationMode::kInt16}) {
+      const Product product(format, 37, cols, kWidth, mode);
+      std::vector<float> alone;
+      for (int64_t i = 0; i < kWidth; ++i) {
+        const auto row = product.run(i, 1);
+        alone.insert(alone.end(), row.begin(), row.end());
+      }
+      for (int64_t width = 1; width <= kWidth; ++width) {
+        for (const int64_t first : {int64_t{0}, kWidth - width}) {
+          const auto together = product.run(first, width);
+          EXPECT_EQ(std::memcmp(together.data(), &alone[static_cast<size_t>(first * product.out_stride())],
+                                together.size() * sizeof(float)),
+                    0)
+              << "width " << width << " from row " << first;
+        }
       }
     }
-  }
+  });
 }
 
 TEST(MatmulGelu, is_the_gelu_of_one_product_times_the_other) {
