@@ -20,6 +20,8 @@ class Backend {
   virtual const model::Config& config() const = 0;
   /// The most rows one run() takes.
   virtual int max_rows() const = 0;
+  /// How the caches of its sequences are laid out.
+  virtual const kv::Layout& kv_layout() const = 0;
   /// An empty cache for one sequence; the backend outlives it.
   virtual std::unique_ptr<kv::Cache> new_cache() = 0;
   /// Runs the program over the rows: writes their KV to the staged slots and returns logits. Does not commit.
@@ -28,8 +30,6 @@ class Backend {
   /// Weight bytes read by a step of one row (experts: those of one row), and all weight bytes held.
   virtual size_t streamed_bytes() const = 0;
   virtual size_t resident_bytes() const = 0;
-  /// Bytes the caches of one sequence give a row at `position` to read.
-  virtual size_t kv_bytes_read(int position) const = 0;
   /// Bytes per second a plain read loop reaches on the memory the weights are in, measured now (a fraction of
   /// a second).
   virtual double measure_read_bandwidth() = 0;

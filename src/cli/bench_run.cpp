@@ -108,7 +108,7 @@ BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
   result.bandwidth_high = *std::max_element(bandwidth.begin(), bandwidth.end());
   for (size_t d = 0; d < plan.depths.size(); ++d) {
     const int middle = plan.depths[d] + plan.repeats * plan.decode_steps / 2;
-    const size_t bytes = backend.streamed_bytes() + backend.kv_bytes_read(middle);
+    const size_t bytes = backend.streamed_bytes() + backend.kv_layout().bytes_read_at(middle);
     result.decode.push_back({plan.depths[d], median(decode[d]), static_cast<double>(bytes)});
   }
   for (size_t w = 0; w < plan.widths.size(); ++w)

@@ -37,10 +37,9 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
 
 }  // namespace
 
-// A cache knows the layout of all caches; the layout is the backend's and stays when this one goes.
 Engine::Engine(backend::Backend& backend, const EngineOptions& options)
     : backend_(backend),
-      layout_(backend.new_cache()->layout()),
+      layout_(backend.kv_layout()),
       context_(context_of(backend, options)),
       vocab_(backend.config().vocab),
       scheduler_(limits_of(backend, layout_, options)),

@@ -1,29 +1,9 @@
 // A decode step must not allocate: this file replaces operator new for its executable and counts.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "backend/cpu/cpu_backend.h"
 #include "checkpoint/synthetic.h"
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-void* operator new(size_t size) {
-  ++allocations;
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
+#include "support/count_allocations.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -52,9 +32,9 @@ TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
         cache->commit(static_cast<int>(width));
       };
       step(5);
-      const long before = allocations.load();
+      const long before = test::allocations.load();
       for (int i = 0; i < 200; ++i) step(1 + static_cast<size_t>(i) % 2);
-      EXPECT_EQ(allocations.load() - before, 0) << shape << " at " << bits << " bits";
+      EXPECT_EQ(test::allocations.load() - before, 0) << shape << " at " << bits << " bits";
     }
   }
 }

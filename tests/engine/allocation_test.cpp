@@ -1,32 +1,9 @@
 // Counts operator new for the whole test executable.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "engine/engine.h"
 #include "engine/fake_backend.h"
-
-namespace {
-std::atomic<int> allocations{0};
-}
-
-// Not inlined: GCC would otherwise warn that free() does not match the new it sees.
-[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  if (void* memory = operator new(bytes, std::nothrow)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
+#include "support/count_allocations.h"
 
 namespace slip::engine {
 namespace {
@@ -50,9 +27,9 @@ TEST(Engine, a_step_that_admits_and_ends_nobody_allocates_nothing) {
     engine.submit(std::move(request));
   }
   engine.step();
-  const int before = allocations;
+  const long before = test::allocations.load();
   for (int step = 0; step < 200; ++step) engine.step();  // the rest of the prompts, then decoding
-  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(test::allocations.load() - before, 0);
   EXPECT_EQ(engine.running(), 4);
   EXPECT_GT(tokens, 600u);
   EXPECT_GT(bytes, 600u);

@@ -234,7 +234,7 @@ TEST(Engine, a_request_without_text_gets_tokens) {
 
 TEST(Engine, requests_wait_in_order_while_memory_is_short) {
   FakeBackend backend;
-  const size_t page = backend.layout().bytes_at(1);
+  const size_t page = backend.kv_layout().bytes_at(1);
   Engine engine(backend, {.cache_bytes = 3 * page});
   Collected two_pages, four_pages, three_pages, small;
   submit(engine, fake_request(300, 10, 1), two_pages);
@@ -261,7 +261,7 @@ TEST(Engine, requests_wait_in_order_while_memory_is_short) {
 
 TEST(Engine, a_request_that_can_never_fit_is_refused_with_both_sizes) {
   FakeBackend backend;
-  Engine engine(backend, {.cache_bytes = 2 * backend.layout().bytes_at(1)});
+  Engine engine(backend, {.cache_bytes = 2 * backend.kv_layout().bytes_at(1)});
   Request request = fake_request(300, 300, 1);
   request.sink = [](const Delta&) {};
   try {

@@ -56,10 +56,9 @@ class FakeBackend final : public backend::Backend {
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pool_); }
   size_t streamed_bytes() const override { return 1; }
   size_t resident_bytes() const override { return 1; }
-  size_t kv_bytes_read(int position) const override { return layout_.bytes_read_at(position); }
   double measure_read_bandwidth() override { return 1; }
   std::string description() const override { return "fake"; }
-  const kv::Layout& layout() const { return layout_; }
+  const kv::Layout& kv_layout() const override { return layout_; }
 
   backend::Output run(const backend::Batch& batch) override {
     if (before_run) before_run(batch);

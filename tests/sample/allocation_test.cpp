@@ -1,32 +1,9 @@
 // Counts operator new for the whole test executable.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "sample/naive.h"
 #include "sample/sampler.h"
-
-namespace {
-std::atomic<int> allocations{0};
-}
-
-// Not inlined: GCC would otherwise warn that free() does not match the new it sees.
-[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  if (void* memory = operator new(bytes, std::nothrow)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
+#include "support/count_allocations.h"
 
 namespace slip::sample {
 namespace {
@@ -49,9 +26,9 @@ TEST(Sampler, allocates_nothing_while_sampling) {
       options.logit_bias = {{3, 1.0f}};
       options.suppressed = {4};
     }
-    const int before = allocations;
+    const long before = test::allocations.load();
     for (int position = 0; position < 3; ++position) sampler.sample(logits, history, options, position);
-    EXPECT_EQ(allocations - before, 0) << "options " << bits;
+    EXPECT_EQ(test::allocations.load() - before, 0) << "options " << bits;
   }
 }
 

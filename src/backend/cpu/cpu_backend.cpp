@@ -33,6 +33,7 @@ class CpuBackend final : public ObservableBackend {
 
   const model::Config& config() const override { return program_.config; }
   int max_rows() const override { return options_.max_rows; }
+  const kv::Layout& kv_layout() const override { return layout_; }
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
 
   Output run(const Batch& batch) override {
@@ -42,7 +43,6 @@ class CpuBackend final : public ObservableBackend {
 
   size_t streamed_bytes() const override { return program_.streamed_bytes(); }
   size_t resident_bytes() const override { return packed_.memory.size(); }
-  size_t kv_bytes_read(int position) const override { return layout_.bytes_read_at(position); }
   double measure_read_bandwidth() override {
     return cpu::measure_read_bandwidth(pool_, {packed_.memory.data(), packed_.memory.size()});
   }

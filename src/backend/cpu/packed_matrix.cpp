@@ -31,6 +31,14 @@ size_t block_bytes(const PackedMatrix& packed) {
   return header_bytes(packed) + cols * kPanelRows / (packed.kind == PackedKind::kAffine4 ? 2 : 1);
 }
 
+/// Copies `count` elements of kBytes each from a row to every kPanelRows-th place of a panel.
+template <size_t kBytes>
+void scatter(const std::byte* from, int64_t count, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + static_cast<size_t>(i) * kPanelRows * kBytes, from + static_cast<size_t>(i) * kBytes,
+                kBytes);
+}
+
 /// One panel of a float matrix.
 void pack_float_panel(tensor::RowReader& reader, const PackedMatrix& packed, int64_t first_row,
                       int64_t panel) {
@@ -40,15 +48,13 @@ void pack_float_panel(tensor::RowReader& reader, const PackedMatrix& packed, int
   for (int64_t r = 0; r < rows; ++r) {
     const std::byte* source = reader.stored(first_row + panel * kPanelRows + r);
     if (packed.kind == PackedKind::kF32) {
-      for (int64_t c = 0; c < packed.cols; ++c)
-        std::memcpy(out + (c * kPanelRows + r) * 4, source + c * 4, 4);
+      scatter<4>(source, packed.cols, out + 4 * r);
     } else if (packed.kind == PackedKind::kF16) {
-      for (int64_t c = 0; c < packed.cols; ++c)
-        std::memcpy(out + (c * kPanelRows + r) * 2, source + c * 2, 2);
-    } else {
-      for (int64_t c = 0; c < packed.cols; ++c) {
-        std::memcpy(out + ((c / 2 * kPanelRows + r) * 2 + c % 2) * 2, source + c * 2, 2);
-      }
+      scatter<2>(source, packed.cols, out + 2 * r);
+    } else {  // pairs of columns
+      scatter<4>(source, packed.cols / 2, out + 4 * r);
+      if (packed.cols % 2 != 0)
+        std::memcpy(out + (packed.cols / 2 * kPanelRows + r) * 4, source + (packed.cols - 1) * 2, 2);
     }
   }
 }
@@ -63,25 +69,47 @@ void put_scale(std::byte* at, float value, bool wide) {
 }
 
 struct AffineScratch {
-  std::vector<uint8_t> codes;
+  std::vector<uint8_t> codes;  // padded with zeros to whole blocks
   std::vector<float> scales, biases;
 };
+
+/// Codes of one row into the panel, 64 columns at a time.
+void put_codes(const PackedMatrix& packed, const uint8_t* codes, int64_t row, uint8_t* panel) {
+  const int64_t block = block_cols(packed.group);
+  const size_t header = header_bytes(packed), stride = block_bytes(packed);
+  const size_t sub_bytes = size_t{64} * kPanelRows / (packed.kind == PackedKind::kAffine4 ? 2 : 1);
+  for (int64_t c = 0; c < padded_cols(packed.cols, packed.group); c += 64, codes += 64) {
+    uint8_t* to = panel + static_cast<size_t>(c / block) * stride + header +
+                  static_cast<size_t>(c % block / 64) * sub_bytes + 4 * row;
+    if (packed.kind == PackedKind::kAffine8) {
+      for (int step = 0; step < 16; ++step) std::memcpy(to + step * 4 * kPanelRows, codes + 4 * step, 4);
+      continue;
+    }
+    for (int step = 0; step < 8; ++step) {
+      uint32_t low, high;
+      std::memcpy(&low, codes + 4 * step, 4);
+      std::memcpy(&high, codes + 32 + 4 * step, 4);
+      const uint32_t both = low | high << 4;
+      std::memcpy(to + step * 4 * kPanelRows, &both, 4);
+    }
+  }
+}
 
 void pack_affine_panel(tensor::RowReader& reader, const PackedMatrix& packed, int64_t first_row,
                        int64_t panel, AffineScratch& scratch) {
   auto* out = reinterpret_cast<uint8_t*>(packed.data + static_cast<size_t>(panel) * packed.panel_stride);
   std::memset(out, 0, packed.panel_bytes);
   const int64_t rows = std::min<int64_t>(kPanelRows, packed.rows - panel * kPanelRows);
-  const int64_t block = block_cols(packed.group);
-  const size_t scale_bytes = packed.wide_scales ? sizeof(float) : sizeof(Bf16);
-  const size_t header = header_bytes(packed), stride = block_bytes(packed);
-  scratch.codes.resize(static_cast<size_t>(packed.cols));
-  scratch.scales.resize(static_cast<size_t>(packed.cols / packed.group));
-  scratch.biases.resize(scratch.scales.size());
+  const int64_t block = block_cols(packed.group), groups = packed.cols / packed.group;
+  const size_t scale_bytes = packed.wide_scales ? sizeof(float) : sizeof(Bf16), stride = block_bytes(packed);
+  scratch.codes.resize(static_cast<size_t>(padded_cols(packed.cols, packed.group)));
+  scratch.scales.resize(static_cast<size_t>(groups));
+  scratch.biases.resize(static_cast<size_t>(groups));
   for (int64_t r = 0; r < rows; ++r) {
     reader.codes(first_row + panel * kPanelRows + r, scratch.codes.data(), scratch.scales.data(),
                  scratch.biases.data());
-    for (int64_t g = 0; g < packed.cols / packed.group; ++g) {
+    put_codes(packed, scratch.codes.data(), r, out);
+    for (int64_t g = 0; g < groups; ++g) {
       const int64_t column = g * packed.group;
       auto* scales = reinterpret_cast<std::byte*>(out + static_cast<size_t>(column / block) * stride);
       scales += static_cast<size_t>(column % block / packed.group) * 2 * kPanelRows * scale_bytes;
@@ -89,18 +117,6 @@ void pack_affine_panel(tensor::RowReader& reader, const PackedMatrix& packed, in
                 packed.wide_scales);
       put_scale(scales + static_cast<size_t>(kPanelRows + r) * scale_bytes,
                 scratch.biases[static_cast<size_t>(g)], packed.wide_scales);
-    }
-    for (int64_t c = 0; c < packed.cols; ++c) {
-      uint8_t* codes = out + static_cast<size_t>(c / block) * stride + header;
-      const uint8_t code = scratch.codes[static_cast<size_t>(c)];
-      const int64_t in_block = c % block, sub = in_block / 64, in_sub = in_block % 64;
-      if (packed.kind == PackedKind::kAffine8) {
-        codes[sub * 64 * kPanelRows + (in_sub / 4 * kPanelRows + r) * 4 + in_sub % 4] = code;
-      } else {
-        const int64_t in_half = in_sub % 32;
-        codes[sub * 32 * kPanelRows + (in_half / 4 * kPanelRows + r) * 4 + in_half % 4] |=
-            static_cast<uint8_t>(in_sub < 32 ? code : code << 4);
-      }
     }
   }
 }
