@@ -242,7 +242,11 @@ TEST_P(Executor, agrees_with_the_reference_after_every_phase) {
   Harness harness(subject, kv::Storage::kF32);
   const model::Program program = model::build_program(harness.config(), harness.checkpoint().weights);
   // What rounding the activations costs, with room for the layers to amplify it.
-  const double bound = subject.mode == ActivationMode::kFloat ? 2e-4 : 5e-3;
+  const bool rounds = subject.bits < 16 && subject.mode == ActivationMode::kInt16;
+  const auto bound = [&](const model::Phase& phase) {
+    if (!rounds) return 2e-4;
+    return phase.kind == model::PhaseKind::kHead ? 3e-2 : 5e-3;  // the head rounds to 8 bits
+  };
 
   std::vector<std::vector<float>> want, got;
   reference::Forward forward(program);
@@ -262,7 +266,7 @@ TEST_P(Executor, agrees_with_the_reference_after_every_phase) {
     harness.step({{&mine, 1}});
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) {
-      ASSERT_LT(phase_error(got[i], want[i]), bound)
+      ASSERT_LT(phase_error(got[i], want[i]), bound(program.phases[i]))
           << "position " << position << ", phase " << model::name_of(program.phases[i].kind) << " of layer "
           << program.phases[i].layer;
     }
@@ -283,7 +287,7 @@ TEST(ExecutorTargets, every_instruction_set_agrees_with_the_reference_and_with_i
       harness.feed(alone, 30, 1);
       for (int i = static_cast<int>(want.size()); i < 30; ++i)
         want.push_back(forward.step(sequence, harness.token(5, i)).logits);
-      EXPECT_LT(phase_error(alone.logits.back(), want.back()), 5e-3);
+      EXPECT_LT(phase_error(alone.logits.back(), want.back()), 3e-2);
       harness.feed(together, 30, 7);
       expect_same_bits(together.logits, alone.logits, shape);
     });

@@ -50,8 +50,33 @@ void rebuild_keys(const PageRope& rope, int head_dim, int first, int last, float
   }
 }
 
-/// scores[q][k] = queries[q] . keys[k] for Q queries and K keys: one accumulator each, over the head in
-/// order.
+/// Sums of the lanes of four vectors at once, in lanes 0 to 3 of out[4]: a third of the shuffles that four
+/// separate sums take. The order of additions is the same for each of the four.
+HWY_INLINE void sum_lanes4(VF a, VF b, VF c, VF d, float* HWY_RESTRICT out) {
+#if HWY_TARGET == HWY_SCALAR
+  out[0] = hn::GetLane(a);
+  out[1] = hn::GetLane(b);
+  out[2] = hn::GetLane(c);
+  out[3] = hn::GetLane(d);
+#else
+  const DF df;
+  const hn::Repartition<double, DF> d64;
+  const VF ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));
+  const VF cd = hn::Add(hn::InterleaveLower(df, c, d), hn::InterleaveUpper(df, c, d));
+  const auto ab64 = hn::BitCast(d64, ab), cd64 = hn::BitCast(d64, cd);
+  const VF four = hn::Add(hn::BitCast(df, hn::InterleaveLower(d64, ab64, cd64)),
+                          hn::BitCast(df, hn::InterleaveUpper(d64, ab64, cd64)));
+  alignas(64) float blocks[kLanes];
+  hn::Store(four, df, blocks);
+  const hn::FixedTag<float, 4> d4;
+  auto sum = hn::Load(d4, blocks);
+  for (int i = 4; i < kLanes; i += 4) sum = hn::Add(sum, hn::Load(d4, blocks + i));
+  hn::StoreU(sum, d4, out);
+#endif
+}
+
+/// scores[q][k] = queries[q] . keys[k] for Q queries and K keys (1 or 4): one accumulator each, over the head
+/// in order.
 template <int Q, int K>
 HWY_INLINE void dot_tile(const float* const* HWY_RESTRICT queries, const float* HWY_RESTRICT keys,
                          int head_dim, float* const* HWY_RESTRICT scores) {
@@ -70,10 +95,11 @@ HWY_INLINE void dot_tile(const float* const* HWY_RESTRICT queries, const float* 
     }
   }
   for (int q = 0; q < Q; ++q) {
+    float totals[4];
+    sum_lanes4(sums[q][0], sums[q][K > 1 ? 1 : 0], sums[q][K > 1 ? 2 : 0], sums[q][K > 1 ? 3 : 0], totals);
     for (int k = 0; k < K; ++k) {
-      float total = hn::GetLane(hn::SumOfLanes(df, sums[q][k]));
-      for (int j = i; j < head_dim; ++j) total += queries[q][j] * keys[k * head_dim + j];
-      scores[q][k] = total;
+      for (int j = i; j < head_dim; ++j) totals[k] += queries[q][j] * keys[k * head_dim + j];
+      scores[q][k] = totals[k];
     }
   }
 }
@@ -134,7 +160,13 @@ void add_all_values(const float* const* weights, const float* values, int head_d
 void exponentials(float* scores, int count, float* partial) {
   const DF df;
   float largest = scores[0];
-  for (int i = 1; i < count; ++i) largest = std::max(largest, scores[i]);
+  int at = 0;
+  if (count >= kLanes) {
+    VF peaks = hn::LoadU(df, scores);
+    for (at = kLanes; at + kLanes <= count; at += kLanes) peaks = hn::Max(peaks, hn::LoadU(df, scores + at));
+    largest = hn::GetLane(hn::MaxOfLanes(df, peaks));
+  }
+  for (; at < count; ++at) largest = std::max(largest, scores[at]);
   const VF top = hn::Set(df, largest);
   VF sums = hn::Zero(df);
   int i = 0;
@@ -164,7 +196,7 @@ HWY_INLINE void for_heads(int heads, Visit visit) {
 void attend_page_target(const Page& page, const PageRow* rows, int row_count, int heads, float* scratch) {
   const int hd = page.head_dim, partial = partial_floats(hd);
   float* tile = scratch;
-  float* scores = tile + kKeyTile * hd;  // [query][kPagePositions]
+  float* scores = tile + tile_keys(hd) * hd;  // [query][kPagePositions]
   float* turned =
       scores + kMaxPageQueries * kv::kPagePositions;  // [query][hd], queries turned back to the page's start
 
@@ -188,10 +220,11 @@ void attend_page_target(const Page& page, const PageRow* rows, int row_count, in
     return scores + static_cast<size_t>(r * heads + h) * kv::kPagePositions;
   };
 
-  // Tiles start at the page's own multiples of kKeyTile and are cut to the keys a row sees.
+  // Tiles are cut to the keys a row sees; where they begin and end changes no sum.
+  const int tile_size = tile_keys(hd);
   const auto for_tiles = [&](auto&& load, auto&& use) {
-    for (int start = first / kKeyTile * kKeyTile; start < last; start += kKeyTile) {
-      const int from = std::max(first, start), to = std::min(last, start + kKeyTile);
+    for (int from = first; from < last; from += tile_size) {
+      const int to = std::min(last, from + tile_size);
       load(from, to);
       for (int r = 0; r < row_count; ++r) {
         const int low = std::max(from, rows[r].first), high = std::min(to, rows[r].last);
@@ -269,7 +302,7 @@ HWY_EXPORT(merge_partial_target);
 HWY_EXPORT(finish_partial_target);
 
 size_t attend_scratch_floats(int head_dim) {
-  return static_cast<size_t>(kKeyTile + kMaxPageQueries) * static_cast<size_t>(head_dim) +
+  return static_cast<size_t>(tile_keys(head_dim) + kMaxPageQueries) * static_cast<size_t>(head_dim) +
          kMaxPageQueries * kv::kPagePositions;
 }
 

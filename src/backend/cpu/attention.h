@@ -6,8 +6,8 @@
 // (query, key) dot product and each sum has an order of its own, and keys a row does not see are never
 // touched.
 //
-// Bytes: K and V of a page are read once per block of rows and widened to float in tiles of kKeyTile keys
-// that stay in the first-level cache. Where K = V the page holds the normalised vector n; V is n and K =
+// Bytes: K and V of a page are read once per block of rows and widened to float in tiles that
+// stay in the first-level cache. Where K = V the page holds the normalised vector n; V is n and K =
 // rotate(n * weight), rebuilt per tile: the query is turned back by the page's first position, so the tile
 // needs only the angles of 0..255.
 #pragma once
@@ -51,8 +51,13 @@ inline constexpr int partial_floats(int head_dim) {
   return kPartialHeader + (head_dim + 15) / 16 * 16;
 }
 
-/// Keys widened together: 8 keys of 512 floats are 16 KiB, half a first-level cache.
-inline constexpr int kKeyTile = 8;
+/// Floats of the tile that keys or values are widened into, 16 KiB to stay in a first-level cache, and how
+/// many keys fit.
+inline constexpr int kTileFloats = 8192;
+inline constexpr int tile_keys(int head_dim) {
+  const int keys = kTileFloats / head_dim;
+  return keys < 4 ? 4 : keys > 32 ? 32 : keys;
+}
 
 /// Rows that may pass over a page together, times heads.
 inline constexpr int kMaxPageQueries = 64;

@@ -15,7 +15,7 @@ const char* activation_text(ActivationMode mode) {
   switch (mode) {
     case ActivationMode::kFloat: return ", float activations";
     case ActivationMode::kInt8: return ", 8-bit activations";
-    case ActivationMode::kInt16: return ", 16-bit activations";
+    case ActivationMode::kInt16: return ", 16-bit activations (8 in the head)";
   }
   return "";
 }

@@ -99,6 +99,7 @@ class Executor {
   struct Product {
     const PackedMatrix* matrix;
     const Rows* out;
+    int64_t panels = -1;  // the first so many; -1 = all
   };
   void multiply(std::initializer_list<Product> products, const Rows& input, int thread,
                 const MatmulOptions& options = {}, bool exact = false);
@@ -155,6 +156,7 @@ class Executor {
   const Batch* batch_ = nullptr;
   std::vector<ActiveRow> rows_;  // capacity max_rows
   int row_count_ = 0;
+  bool any_output_ = false;  // a prompt chunk that wants none skips what only outputs need
   std::vector<RowBlock> blocks_;
   int block_count_ = 0;
 
