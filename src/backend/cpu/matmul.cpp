@@ -52,11 +52,9 @@ Kernel kernel_for(const PackedMatrix& matrix, int planes) {
   return nullptr;
 }
 
-/// Rows the next pass over a panel takes, of those that are left. GCC 12 keeps the accumulators of three or
-/// four rows of one plane in memory (94 cycles a block and row against 45 for two), so these go in pairs.
-inline int pass_width(int remaining, int planes) {
-  const int most = planes == 1 ? 2 : kMaxColumns;
-  return remaining < most ? remaining : most;
+/// Rows the next pass over a panel takes, of those that are left.
+inline int pass_width(int remaining) {
+  return remaining < kMaxColumns ? remaining : kMaxColumns;
 }
 
 Kernel kernel_of_width(const PackedMatrix& matrix, int planes, int width) {
@@ -73,9 +71,9 @@ Kernel kernel_of_width(const PackedMatrix& matrix, int planes, int width) {
 
 /// Calls visit(first column, kernel width) for each pass over the columns.
 template <typename Visit>
-HWY_INLINE void for_each_pass(size_t columns, int planes, Visit visit) {
+HWY_INLINE void for_each_pass(size_t columns, Visit visit) {
   for (size_t at = 0; at < columns;) {
-    const int width = pass_width(static_cast<int>(columns - at < 64 ? columns - at : 64), planes);
+    const int width = pass_width(static_cast<int>(columns - at < 64 ? columns - at : 64));
     visit(at, width);
     at += static_cast<size_t>(width);
   }
@@ -101,7 +99,7 @@ void matmul_target(const PackedMatrix& matrix, std::span<const Column> columns, 
   alignas(64) float tile[kMaxColumns * kPanelRows];
   for (int64_t first = begin; first < end; first += tile_panels) {
     const int64_t last = first + tile_panels < end ? first + tile_panels : end;
-    for_each_pass(columns.size(), planes, [&](size_t at, int width) {
+    for_each_pass(columns.size(), [&](size_t at, int width) {
       const Kernel kernel = kernel_of_width(matrix, planes, width);
       for (int64_t panel = first; panel < last; ++panel) {
         kernel(reinterpret_cast<const uint8_t*>(matrix.panel(panel)), matrix.cols, &columns[at], tile);
@@ -119,7 +117,7 @@ void matmul_gelu_target(const PackedMatrix& gate, const PackedMatrix& up, std::s
   alignas(64) float gates[kMaxColumns * kPanelRows], ups[kMaxColumns * kPanelRows];
   for (int64_t first = begin; first < end; first += tile_panels) {
     const int64_t last = first + tile_panels < end ? first + tile_panels : end;
-    for_each_pass(columns.size(), planes, [&](size_t at, int width) {
+    for_each_pass(columns.size(), [&](size_t at, int width) {
       const Kernel gate_kernel = kernel_of_width(gate, planes, width),
                    up_kernel = kernel_of_width(up, planes, width);
       for (int64_t panel = first; panel < last; ++panel) {
