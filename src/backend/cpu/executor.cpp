@@ -299,6 +299,7 @@ void Executor::finish_heads(int layer, int row) const {
 }
 
 void Executor::keep_outputs(int thread) {
+  pool_.barrier();  // walk() has read the row count after the last phase on every thread before it changes
   once(thread, [&] {
     int kept = 0;
     const auto move = [&](const Rows& rows, int from) {

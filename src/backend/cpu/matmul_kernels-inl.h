@@ -207,7 +207,7 @@ HWY_INLINE void affine_panel(const uint8_t* HWY_RESTRICT data, int64_t cols,
             hn::StoreU(hn::MulAdd(x_sum, bias, hn::MulAdd(scaled, scale, hn::LoadU(df, at))), df, at);
           }
         }
-        HWY_FENCE;  // keeps the compiler from moving the sums back into registers
+        asm volatile("" ::: "memory");  // keeps the compiler from moving the sums back into registers
       }
     }
   }
