@@ -52,7 +52,8 @@ TEST(ThreadPool, next_deals_every_index_once_and_starts_anew_after_each_barrier)
     for (int run = 0; run < kRuns; ++run) {
       pool.run([&](int thread) {
         for (int phase = 0; phase < kPhases; ++phase) {
-          for (int64_t i = pool.next(thread, kWork); i >= 0; i = pool.next(thread, kWork)) ++taken[static_cast<size_t>(i)];
+          for (int64_t i = pool.next(thread, kWork); i >= 0; i = pool.next(thread, kWork))
+            ++taken[static_cast<size_t>(i)];
           pool.barrier();
         }
       });
