@@ -1,5 +1,5 @@
 // Buffer: owned, zeroed memory for weights, caches and activations. It comes straight from the kernel,
-// aligned to 2 MiB with huge pages requested when it is large (weight streams lose up to a third of the
+// aligned to 2 MiB with huge pages requested when it is large (weight streams lose up to a quarter of the
 // bandwidth to page walks otherwise), and is only backed by real memory where it has been touched. Movable,
 // never copied.
 #pragma once

@@ -1,5 +1,5 @@
 // A fixed set of threads for the phases of a step. run() gives every thread the same function with its index;
-// inside it, barrier() is a spinning rendezvous of all of them (about 0.2 us on two cores of one chip) and
+// inside it, barrier() is a spinning rendezvous of all of them and
 // next() deals out chunks of work. Between runs the threads spin for a moment and then sleep, so an idle
 // process uses no CPU.
 //
