@@ -14,9 +14,8 @@
 SLIP_BEFORE_NAMESPACE();
 namespace slip::backend::cpu::HWY_NAMESPACE {
 
-/// (e^2x - 1) / (e^2x + 1), off by 1e-7 at most. Highway's Tanh keeps the relative error of tiny arguments
-/// small as well, which nothing here needs, and takes three times as long: at the end of a panel that is time
-/// without a load in flight.
+/// (e^2x - 1) / (e^2x + 1). Highway's Tanh also keeps the relative error of tiny arguments small, which
+/// nothing here needs, and does more work for it at the end of a panel, where no load is in flight.
 HWY_INLINE VF tanh(VF x) {
   const DF df;
   const VF bounded =
