@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backend/batch.h"
+#include "backend/drafting.h"
 #include "kv/cache.h"
 #include "model/config.h"
 
@@ -26,6 +28,19 @@ class Backend {
   virtual std::unique_ptr<kv::Cache> new_cache() = 0;
   /// Runs the program over the rows: writes their KV to the staged slots and returns logits. Does not commit.
   virtual Output run(const Batch& batch) = 0;
+
+  /// From the next run() on, Output::taps holds the outputs of these layers (see model/dflash.h). Called
+  /// once, before anything runs.
+  virtual void set_taps(std::span<const int> layers);
+  /// Draft networks for this target; `weights` must outlive them where they are matrices to gather from. The
+  /// configs have been fitted to the target. Throws Error(kOutOfMemory); a backend without drafters throws
+  /// Error(kRuntime).
+  virtual std::unique_ptr<Assistant> load_assistant(const model::AssistantConfig& config,
+                                                    const model::AssistantWeights& weights,
+                                                    const DraftOptions& options);
+  virtual std::unique_ptr<BlockDrafter> load_dflash(const model::DflashConfig& config,
+                                                    const model::DflashWeights& weights,
+                                                    const DraftOptions& options);
 
   /// Weight bytes read by a step of one row (experts: those of one row), and all weight bytes held.
   virtual size_t streamed_bytes() const = 0;

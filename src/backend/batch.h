@@ -30,6 +30,9 @@ struct Output {
   int rows = 0;
   const float* logits = nullptr;  // [rows, vocab], soft-capped
   const float* hidden = nullptr;  // [rows, hidden], after the final norm
+  // [rows of the batch, taps * hidden]: for every row, whether it wanted output or not, what the layers of
+  // set_taps() put out, side by side. Null without taps.
+  const float* taps = nullptr;
 };
 
 }  // namespace slip::backend

@@ -12,6 +12,7 @@
 namespace slip::model {
 
 enum class LayerKind { kSliding, kFull };
+enum class Activation { kGeluTanh, kSilu };  // of the gate: Gemma's, and that of Qwen-like drafters
 
 struct LayerConfig {
   LayerKind kind = LayerKind::kSliding;
@@ -20,7 +21,10 @@ struct LayerConfig {
   int head_dim = 0;
   int intermediate = 0;  // of the dense MLP
   bool k_is_v = false;   // no v_proj: V is the raw k_proj output, normalised without weight
-  int kv_source = 0;     // the layer whose cache this one reads; its own index if it owns one
+  bool v_norm = true;    // V is normalised, without weight
+  // The layer whose cache this one reads; its own index if it owns one. In an assistant: a layer of its
+  // target.
+  int kv_source = 0;
   // Rotary embedding, NeoX halves over the whole head: pair (i, i + head_dim / 2) turns by position *
   // frequency(i) for i < rotated_pairs; the other pairs pass through.
   int rotated_pairs = 0;
@@ -37,6 +41,7 @@ struct Config {
   int hidden = 0;
   int window = 0;  // sliding layers see keys (position - window, position]
   float norm_epsilon = 1e-6f;
+  Activation activation = Activation::kGeluTanh;
   float logit_softcap = 0;  // 0 = none
   float embed_scale = 0;    // sqrt(hidden) rounded to bf16, as Hugging Face computes it
   int max_positions = 0;

@@ -34,9 +34,13 @@ struct Matrix {
   int64_t block = 0;  // 0 = identity
   int64_t stride = 0;
   int64_t offset = 0;
+  // Row r of this matrix is stored row order[r]; [rows], not owned. For heads that are read cluster by
+  // cluster.
+  const int32_t* order = nullptr;
 
   bool present() const { return weight != nullptr; }
   int64_t stored_row(int64_t row) const {
+    if (order != nullptr) return order[row];
     return block == 0 ? row : (row / block) * stride + offset + row % block;
   }
 };
