@@ -109,6 +109,10 @@ Result Forward::run(Sequence& sequence, int token, const Row* embedding) {
       case PhaseKind::kDown: down(state, phase.layer); break;
       case PhaseKind::kPerLayerMix: per_layer_mix(state, phase.layer); break;
       case PhaseKind::kHead: head(state); break;
+      case PhaseKind::kDraftInput:
+      case PhaseKind::kDraftHead:
+      case PhaseKind::kContext:
+      case PhaseKind::kContextKv: SLIP_CHECK(false);  // draft networks have references of their own
     }
     if (!observe) continue;
     switch (phase.output) {
