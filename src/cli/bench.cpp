@@ -30,7 +30,7 @@ struct BenchOptions {
   int bits = 4;
   int group = 64;
   BackendOptions backend;
-  std::string widths, depths;
+  std::string widths, contexts;
   BenchPlan plan;
   bool json = false;
 };
@@ -56,20 +56,22 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   parser.integer({"--group", "N", "columns per scale: 32, 64 or 128 (default 64)"}, 32, 128, options.group);
   parser.group("Measurements");
   parser.text({"--widths", "LIST", "rows checked together (default 1,2,4,8,16)"}, options.widths);
-  parser.text({"--depths", "LIST", "positions in the cache before decoding (default 0)"}, options.depths);
+  parser.text({"--contexts", "LIST", "positions in the cache before decoding (default 0)"}, options.contexts);
   parser.integer({"--prompt", "N", "prompt length to time, 0 for none (default 512)"}, 0, 1 << 20,
                  options.plan.prompt);
   parser.integer({"--steps", "N", "decode steps per repetition (default 8)"}, 1, 100000,
                  options.plan.decode_steps);
   parser.integer({"--repeats", "N", "repetitions, taken in turns (default 5)"}, 1, 1000,
                  options.plan.repeats);
+  parser.flag("--phases", options.plan.phases, "time the phases of a step at every width");
   parser.flag("--json", options.json, "print JSON instead of markdown");
   parser.group("Running");
   add_backend_options(parser, options.backend);
   parser.footer("Figures are medians; the share is of the read bandwidth measured in the same run.");
   if (!parser.parse(args)) return false;
   if (!options.widths.empty()) options.plan.widths = parse_list("--widths", options.widths, 1, 512);
-  if (!options.depths.empty()) options.plan.depths = parse_list("--depths", options.depths, 0, 1 << 20);
+  if (!options.contexts.empty())
+    options.plan.contexts = parse_list("--contexts", options.contexts, 0, 1 << 20);
   if (options.shape.empty() == options.model.model.empty())
     fail_usage("bench needs either -m MODEL or --shape NAME");
   return true;
@@ -115,7 +117,7 @@ struct Report {
     text += "| measurement | tok/s | ms per step | GB/s | share of bandwidth |\n|---|---|---|---|---|\n";
     for (const DecodeResult& at : result.decode) {
       text +=
-          fmt::format("| decode at {} | {:.2f} | {:.2f} | {:.1f} | {:.0f} % |\n", at.depth, 1 / at.seconds,
+          fmt::format("| decode at {} | {:.2f} | {:.2f} | {:.1f} | {:.0f} % |\n", at.context, 1 / at.seconds,
                       at.seconds * 1e3, at.bytes / at.seconds / 1e9, 100 * share(at.bytes, at.seconds));
     }
     if (result.prompt > 0) {
@@ -130,6 +132,21 @@ struct Report {
     for (const WidthResult& at : result.widths) {
       const std::string ratio = result.widths[0].width == 1 ? fmt::format("{:.2f}", at.seconds / base) : "";
       text += fmt::format("| {} | {:.2f} | {} |\n", at.width, at.seconds * 1e3, ratio);
+    }
+    return text + phase_tables();
+  }
+
+  std::string phase_tables() const {
+    std::string text;
+    for (const WidthResult& at : result.widths) {
+      if (at.phases.empty()) continue;
+      text +=
+          fmt::format("\n| phase at width {} | ms | MB of weights | GB/s |\n|---|---|---|---|\n", at.width);
+      for (const auto& phase : at.phases) {
+        const auto bytes = static_cast<double>(phase.bytes);
+        text += fmt::format("| {} | {:.3f} | {:.1f} | {:.1f} |\n", phase.name, phase.seconds * 1e3,
+                            bytes / 1e6, bytes / phase.seconds / 1e9);
+      }
     }
     return text;
   }
@@ -149,13 +166,17 @@ struct Report {
                         {"decode", ordered_json::array()},
                         {"widths", ordered_json::array()}};
     for (const DecodeResult& at : result.decode) {
-      out["decode"].push_back({{"depth", at.depth},
+      out["decode"].push_back({{"context", at.context},
                                {"tokens_per_second", 1 / at.seconds},
                                {"bytes_per_second", at.bytes / at.seconds},
                                {"share_of_bandwidth", share(at.bytes, at.seconds)}});
     }
     for (const WidthResult& at : result.widths) {
       out["widths"].push_back({{"width", at.width}, {"seconds_per_step", at.seconds}});
+      for (const auto& phase : at.phases) {
+        out["widths"].back()["phases"].push_back(
+            {{"phase", phase.name}, {"seconds", phase.seconds}, {"bytes", phase.bytes}});
+      }
     }
     if (result.prompt > 0) {
       out["prompt"] = {{"tokens", result.prompt},

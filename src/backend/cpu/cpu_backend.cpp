@@ -80,6 +80,21 @@ class CpuBackend final : public ObservableBackend {
     return cpu::measure_read_bandwidth(pool_, {packed_.memory.data(), packed_.memory.size()});
   }
 
+  void time_phases() override { executor_->time_phases(); }
+  std::vector<PhaseTime> phase_times() const override {
+    std::vector<PhaseTime> times;
+    const std::vector<double>& seconds = executor_->phase_seconds();
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      const char* name = model::name_of(program_.phases[i].kind);
+      auto at =
+          std::find_if(times.begin(), times.end(), [&](const PhaseTime& time) { return time.name == name; });
+      if (at == times.end()) at = times.insert(times.end(), PhaseTime{.name = name});
+      at->seconds += seconds[i];
+      at->bytes += program_.phases[i].bytes;
+    }
+    return times;
+  }
+
   std::string description() const override {
     std::string text = "cpu, " + std::to_string(pool_.size()) +
                        (pool_.size() == 1 ? " thread, " : " threads, ") + kernel_target();

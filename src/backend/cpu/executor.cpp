@@ -1,6 +1,7 @@
 #include "backend/cpu/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 
@@ -148,8 +149,17 @@ Output Executor::run(const model::Program& program, std::span<const StepRow> row
 }
 
 void Executor::walk(int thread) {
-  for (const Phase& next : program_->phases) {
+  using Clock = std::chrono::steady_clock;
+  const bool timed = thread == 0 && !phase_seconds_.empty() && program_ == network_.program;
+  Clock::time_point before = timed ? Clock::now() : Clock::time_point();
+  for (size_t i = 0; i < program_->phases.size(); ++i) {
+    const Phase& next = program_->phases[i];
     phase(next, thread);
+    if (timed) {
+      const Clock::time_point after = Clock::now();
+      phase_seconds_[i] += std::chrono::duration<double>(after - before).count();
+      before = after;
+    }
     if (observe) once(thread, [&] { show(next); });
     if (row_count_ == 0)
       return;  // a prompt chunk that wants nothing: its KV is stored, nothing is left to do

@@ -66,6 +66,10 @@ class Executor {
              std::span<const kv::Cache* const> caches);
   int max_rows() const { return max_rows_; }
 
+  /// Seconds of each phase of the program since the call, as thread 0 saw them.
+  void time_phases() { phase_seconds_.assign(network_.program->phases.size(), 0.0); }
+  const std::vector<double>& phase_seconds() const { return phase_seconds_; }
+
   std::function<void(const model::Phase&, const float*, int64_t rows, int64_t cols, int64_t stride)> observe;
 
  private:
@@ -195,6 +199,8 @@ class Executor {
   std::vector<Column> cluster_columns_;
   std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits
   std::vector<uint8_t> spread_;       // [max_rows]: the row's logits have been set to -infinity once
+
+  std::vector<double> phase_seconds_;  // empty = not timed
 
   // What the taps put out, [max_rows][taps * h].
   float* taps_ = nullptr;
