@@ -9,6 +9,18 @@
 
 namespace slip::reference {
 
+namespace {
+
+/// Summed in double: a chain of draft steps multiplies rounding errors, and a reference must add fewer than
+/// what it judges.
+float dot(const float* a, const float* b, size_t count) {
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
+  return static_cast<float>(sum);
+}
+
+}  // namespace
+
 float gelu_tanh(float x) {
   const float inner = 0.7978845608028654f * (x + 0.044715f * x * x * x);  // sqrt(2 / pi)
   return 0.5f * x * (1.0f + std::tanh(inner));
@@ -83,7 +95,7 @@ Row attend(const Row& query, const model::LayerConfig& layer, const KeyValues& s
     Row scores;
     for (int t = first; t < end; ++t) {
       const float* key = &stored.keys[static_cast<size_t>(t)][kv];
-      scores.push_back(std::inner_product(head, head + hd, key, 0.0f));
+      scores.push_back(dot(head, key, static_cast<size_t>(hd)));
     }
     const float highest = *std::max_element(scores.begin(), scores.end());
     float total = 0;
@@ -125,7 +137,7 @@ Row Tables::multiply(const model::Matrix& matrix, const Row& x, int64_t first_ro
   Row y(static_cast<size_t>(rows < 0 ? matrix.rows : rows));
   for (size_t r = 0; r < y.size(); ++r) {
     const float* row = &table[(static_cast<size_t>(first_row) + r) * x.size()];
-    y[r] = std::inner_product(x.begin(), x.end(), row, 0.0f);
+    y[r] = dot(x.data(), row, x.size());
   }
   return y;
 }
