@@ -109,6 +109,7 @@ AssistantConfig fit_assistant(AssistantConfig config, const Config& target, cons
       same_size(file, "sliding_window", config.text.window, "sliding_window", target.window);
     }
   }
+  config.text.borrows_kv = true;
   // Tokens are the target's, and so is their embedding.
   config.text.embed_scale = target.embed_scale;
   config.text.pad_id = target.pad_id;

@@ -286,6 +286,7 @@ model::AssistantConfig assistant_shape_config(std::string_view name) {
   text.embed_scale = round_to_bf16(std::sqrt(static_cast<float>(text.hidden)));
   text.max_positions = target.max_positions;
   text.eos_ids = target.eos_ids;
+  text.borrows_kv = true;
   for (const auto kind : {model::LayerKind::kSliding, model::LayerKind::kSliding, model::LayerKind::kSliding,
                           model::LayerKind::kFull}) {
     const int source = last_owner(target, kind);
