@@ -115,6 +115,38 @@ TEST(AssistantCheckpoint, AcceptsBothSpellingsAndEveryWayToSayThatAllLayersShare
   }
 }
 
+TEST(AssistantCheckpoint, ReadsShardsAndEveryFloatType) {
+  const TinyAssistant tiny;
+  FileTensors tensors = tiny.tensors(), other;
+  const float value = 0.75f;
+  std::string floats;
+  for (int64_t i = 0; i < 2 * 128 * 128; ++i) floats.append(reinterpret_cast<const char*>(&value), 4);
+  other["pre_projection.weight"] = {"F32", {128, 256}, floats};
+  std::string halves;
+  for (int64_t i = 0; i < 128 * 128; ++i) halves.append({0x00, 0x3a});  // 0.75
+  other["post_projection.weight"] = {"F16", {128, 128}, halves};
+  json index;
+  for (const auto& [name, tensor] : tensors) index["weight_map"][name] = "a.safetensors";
+  for (const auto& [name, tensor] : other) {
+    index["weight_map"][name] = "b.safetensors";
+    tensors.erase(name);
+  }
+  const TempFolder folder;
+  folder.write("config.json", tiny.config().dump());
+  folder.write("model.safetensors.index.json", index.dump());
+  folder.write("a.safetensors", test::safetensors(tensors));
+  folder.write("b.safetensors", test::safetensors(other));
+  const auto assistant = open_assistant(folder.path(), tiny_target());
+  EXPECT_EQ(assistant->files.size(), 2u);
+  EXPECT_EQ(assistant->weights.pre_projection.bits, 32);
+  for (const model::Matrix* matrix :
+       {&assistant->weights.pre_projection, &assistant->weights.post_projection}) {
+    std::vector<float> row(static_cast<size_t>(matrix->cols));
+    tensor::RowReader(*matrix).floats(127, row.data());
+    EXPECT_EQ(row.back(), value) << matrix->name;
+  }
+}
+
 TEST(AssistantCheckpoint, ReadsMlxFilesWithAnyMatrixQuantised) {
   const TinyAssistant tiny{.ordered = true};
   FileTensors tensors = tiny.tensors();
