@@ -15,7 +15,7 @@ namespace slip::speculate {
 class Acceptance {
  public:
   /// `memory`: how many of the last guesses count, about.
-  explicit Acceptance(double memory = 20) : keep_(1 - 1 / memory) {}
+  explicit Acceptance(double memory = 32) : keep_(1 - 1 / memory) {}
 
   void add(int position, bool accepted) {
     Tally& tally = tallies_[static_cast<size_t>(position)];

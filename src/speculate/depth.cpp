@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/check.h"
 
@@ -17,6 +18,7 @@ constexpr double kDraftShare = 0.1;
 constexpr double kFirstGuess = 0.75;
 constexpr std::array<double, kMatchClasses> kFirstLookup = {0.3, 0.45, 0.6, 0.75, 0.85};
 constexpr double kSharedMemory = 100;
+constexpr double kStretchLoss = 0.01;
 
 }  // namespace
 
@@ -192,17 +194,28 @@ size_t DepthController::settle(size_t best) {
 size_t DepthController::execute(size_t settled, bool& learning) {
   const auto frontier = static_cast<size_t>(cost_->widest());
   learning = settled > frontier;
-  if (settled == 0 || learning) return std::min(settled, frontier);
-  if (plain_.due()) {
+  if (learning) return frontier;
+  if (settled > 0 && plain_.due()) {
     plain_.tried();
     learning = true;
     return 0;
   }
-  if (settled < order_.size() && stretch_.due()) {
-    stretch_.tried();
-    return settled + 1;
+  if (stretched_ > 0) return std::min(settled + std::exchange(stretched_, 0), order_.size());
+  if (!stretch_.due()) return settled;
+  stretched_ = stretch_of(settled);
+  stretch_.tried();
+  return settled + stretched_;  // and once more in the next round: a first sample is thrown away
+}
+
+// Guesses more than settled, to measure what lies there: one at least, and as many as cost a hundredth of the
+// time until the next try. So a step in the costs is overcome, where one more guess alone gains nothing.
+size_t DepthController::stretch_of(size_t settled) const {
+  const double loss = std::min(0.5, kStretchLoss * stretch_.interval());
+  size_t most = settled;
+  for (size_t guesses = settled + 1; guesses < rates_.size(); ++guesses) {
+    if (guesses == settled + 1 || rates_[guesses] >= rates_[settled] * (1 - loss)) most = guesses;
   }
-  return settled;
+  return most - settled;
 }
 
 void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool learning) {
@@ -219,7 +232,7 @@ void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool l
   for (size_t i = 0; i < sequences.size(); ++i) {
     Prospect& sequence = sequences[i];
     sequence.record->drafter = sequence.chosen.drafter;
-    if (sequence.depth > 0) {
+    if (sequence.depth > 0 && last_guesses_ > 0) {  // for its worth
       const auto drafter = static_cast<size_t>(sequence.chosen.drafter);
       const auto match = static_cast<size_t>(sequence.chosen.match);
       sequence.record->arms[drafter][match].backoff.found();

@@ -135,6 +135,7 @@ class DepthController {
   size_t walk(std::span<const Prospect> sequences, int most_rows);
   size_t settle(size_t best);
   size_t execute(size_t settled, bool& learning);
+  size_t stretch_of(size_t settled) const;
   void take(std::span<Prospect> sequences, size_t guesses, bool learning);
   void probe(std::span<Prospect> sequences, int most_rows);
   void explain(Prospect& sequence, const Choice& choice, bool learning) const;
@@ -150,6 +151,7 @@ class DepthController {
   std::array<CostCurve, kMostDrafters> draft_;  // of a step, or of a block, by rows
   Backoff plain_{16}, stretch_{8};
   size_t last_guesses_ = 0, last_sequences_ = 0;
+  size_t stretched_ = 0;  // guesses of a stretch to be repeated
 
   // Of the plan at hand.
   int count_ = 0;
