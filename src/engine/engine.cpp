@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "base/check.h"
@@ -37,20 +38,27 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
 
 }  // namespace
 
-Engine::Engine(backend::Backend& backend, const EngineOptions& options)
+Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculate::Speculator* speculator)
     : backend_(backend),
       layout_(backend.kv_layout()),
       context_(context_of(backend, options)),
       vocab_(backend.config().vocab),
       scheduler_(limits_of(backend, layout_, options)),
-      sampler_(vocab_) {
+      sampler_(vocab_),
+      speculator_(speculator) {
   const auto sequences = static_cast<size_t>(scheduler_.limits().sequences);
   running_.reserve(sequences);
+  subjects_.reserve(sequences);
   needs_.reserve(sequences);
   row_counts_.reserve(sequences);
   output_counts_.reserve(sequences);
   caches_.reserve(sequences);
   rows_.reserve(static_cast<size_t>(scheduler_.limits().step_rows));
+}
+
+Engine::~Engine() {
+  if (speculator_ == nullptr) return;
+  for (const auto& sequence : running_) speculator_->settled(sequence->id());
 }
 
 void Engine::check(const Request& request) const {
@@ -79,7 +87,8 @@ void Engine::check(const Request& request) const {
 }
 
 size_t Engine::cache_bytes(const Sequence& sequence) const {
-  return layout_.bytes_at(sequence.most_tokens());
+  const size_t drafters = speculator_ == nullptr ? 0 : speculator_->bytes_at(sequence.most_tokens());
+  return layout_.bytes_at(sequence.most_tokens()) + drafters;
 }
 
 uint64_t Engine::submit(Request request) {
@@ -141,19 +150,57 @@ void Engine::read_notes() {
 }
 
 void Engine::admit() {
-  while (!waiting_.empty() && scheduler_.admit(cache_bytes(*waiting_.front()))) {
+  while (!waiting_.empty()) {
+    Sequence& next = *waiting_.front();
+    if (!scheduler_.admit(cache_bytes(next))) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     try {
-      running_.back()->admit(backend_.new_cache());
+      next.admit(backend_.new_cache());
+      if (speculator_ != nullptr) speculator_->begin(next.subject());
     } catch (const std::exception& error) {
-      running_.back()->finish(FinishReason::kError, error.what());
+      next.fail(error);
       retire();
     }
   }
 }
 
 void Engine::run_batch() {
+  if (speculator_ != nullptr) propose();
+  gather_rows();
+  const auto begin = std::chrono::steady_clock::now();
+  backend::Output output;
+  try {
+    output = backend_.run({.rows = rows_, .sequences = caches_});
+  } catch (const std::exception& error) {
+    for (size_t i = 0; i < running_.size(); ++i) {
+      if (row_counts_[i] > 0) running_[i]->fail(error);
+    }
+    return;
+  }
+  take_results(output, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+void Engine::propose() {
+  subjects_.clear();
+  for (const auto& sequence : running_) {
+    if (sequence->decoding()) subjects_.push_back(&sequence->subject());
+  }
+  const Scheduler::Limits& limits = scheduler_.limits();
+  // Where prompts wait, the scheduler grants guesses half of the room.
+  const int decoding = static_cast<int>(subjects_.size());
+  const int room = limits.step_rows - decoding;
+  const bool alone = subjects_.size() == running_.size();
+  speculator_->propose(subjects_, decoding + (alone ? room : room / 2), limits.sequence_rows);
+  size_t index = 0;
+  for (const auto& sequence : running_) {
+    if (!sequence->decoding()) continue;
+    sequence->propose(speculator_->guesses(index));
+    sequence->explain(speculator_->verdict(index++));
+  }
+}
+
+void Engine::gather_rows() {
   const size_t count = running_.size();
   needs_.clear();
   for (const auto& sequence : running_) needs_.push_back(sequence->need());
@@ -168,29 +215,56 @@ void Engine::run_batch() {
     output_counts_[i] = running_[i]->add_rows(row_counts_[i], static_cast<int>(caches_.size()), rows_);
     caches_.push_back(running_[i]->cache());
   }
+}
 
-  backend::Output output;
-  try {
-    output = backend_.run({.rows = rows_, .sequences = caches_});
-  } catch (const std::exception& error) {
-    for (size_t i = 0; i < count; ++i) {
-      if (row_counts_[i] > 0) running_[i]->finish(FinishReason::kError, error.what());
-    }
-    return;
+void Engine::take_results(const backend::Output& output, double seconds) {
+  const int sequences = static_cast<int>(caches_.size());
+  StepTimes times{.pass_s = seconds};
+  if (speculator_ != nullptr) {
+    const bool decoding_only = subjects_.size() == caches_.size();
+    speculator_->passed(static_cast<int>(rows_.size()), sequences, seconds, decoding_only);
+    times.draft_s = speculator_->draft_seconds();
+    times.plain_s = decoding_only ? speculator_->plain_seconds(sequences) : 0;
   }
-  int first = 0;
-  for (size_t i = 0; i < count; ++i) {
+  int first_row = 0, first_output = 0;
+  for (size_t i = 0; i < running_.size(); ++i) {
     if (row_counts_[i] == 0) continue;
-    running_[i]->consume(output.logits + static_cast<ptrdiff_t>(first) * vocab_, output_counts_[i], sampler_);
-    first += output_counts_[i];
+    Sequence& sequence = *running_[i];
+    const speculate::Outcome outcome = sequence.consume(
+        output.logits + static_cast<ptrdiff_t>(first_output) * vocab_, output_counts_[i], sampler_, times);
+    if (speculator_ != nullptr) {
+      speculator_->judged(sequence.subject(), output_counts_[i] - 1, outcome);
+      if (!sequence.finished()) {
+        const int kept = row_counts_[i] - std::max(output_counts_[i] - 1, 0) + outcome.kept_rows;
+        speculator_->committed(sequence.subject(), pass_of(output, i, kept, first_row, first_output));
+      }
+    }
+    first_row += row_counts_[i];
+    first_output += output_counts_[i];
   }
-  SLIP_CHECK(first == output.rows);
+  SLIP_CHECK(first_output == output.rows);
+}
+
+// What the drafters get to see of the rows of running_[index].
+speculate::Pass Engine::pass_of(const backend::Output& output, size_t index, int kept, int first_row,
+                                int first_output) const {
+  speculate::Pass pass{.rows = row_counts_[index], .kept = kept};
+  // Rows that want output are the last ones; of those, the kept come first.
+  const int kept_outputs = kept - (row_counts_[index] - output_counts_[index]);
+  const ptrdiff_t hidden = backend_.config().hidden;
+  if (output.hidden != nullptr && kept_outputs > 0) {
+    pass.hidden = output.hidden + (first_output + kept_outputs - 1) * hidden;
+  }
+  if (output.taps != nullptr)
+    pass.taps = output.taps + first_row * static_cast<ptrdiff_t>(speculator_->tap_floats());
+  return pass;
 }
 
 void Engine::retire() {
   std::erase_if(running_, [&](const auto& sequence) {
     if (!sequence->finished()) return false;
     scheduler_.release(cache_bytes(*sequence));
+    if (speculator_ != nullptr) speculator_->settled(sequence->id());
     return true;
   });
 }

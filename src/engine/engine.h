@@ -1,13 +1,13 @@
 // Engine: runs requests on a backend, any number of them together, each as if it were alone. One step is one
 // pass of the model over the rows the scheduler picks from all sequences: decode rows, drafts and prompt
-// chunks in one batch.
+// chunks in one batch. With a speculator, a step is also a round of speculation (speculate/round.h).
 //
 // Threads: one thread calls step(). submit() and cancel() may come from any thread, also from a sink; they
 // leave a note that the next step reads first, so nothing is locked while a step works. Memory is taken when
 // a sequence is admitted and given back when it ends; a step that admits and ends none allocates nothing.
 //
 // Errors: a bad request is refused by submit(). What goes wrong later ends the requests it concerns with
-// kError.
+// kError. A drafter that fails ends nothing; Speculator::failures() has its sentence.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,12 @@ struct EngineOptions {
 
 class Engine {
  public:
-  /// The backend must outlive the engine. Throws Error(kUsage) on options that make no sense.
-  explicit Engine(backend::Backend& backend, const EngineOptions& options = {});
+  /// Backend and speculator must outlive the engine. A speculator serves one engine at a time. Throws
+  /// Error(kUsage) on options that make no sense.
+  explicit Engine(backend::Backend& backend, const EngineOptions& options = {},
+                  speculate::Speculator* speculator = nullptr);
+  /// Requests that have not ended get no more deltas.
+  ~Engine();
 
   /// Checks the request, queues it and returns its id. Throws Error(kUsage) or, if its cache could never fit,
   /// Error(kOutOfMemory); the sink is not called then.
@@ -64,6 +68,11 @@ class Engine {
   void read_notes();
   void admit();
   void run_batch();
+  void propose();
+  void gather_rows();
+  void take_results(const backend::Output& output, double seconds);
+  speculate::Pass pass_of(const backend::Output& output, size_t index, int kept, int first_row,
+                          int first_output) const;
   void retire();
   bool notes_left();
 
@@ -73,6 +82,7 @@ class Engine {
   const int vocab_;
   Scheduler scheduler_;
   sample::Sampler sampler_;
+  speculate::Speculator* const speculator_;
 
   std::mutex mutex_;  // guards the notes
   std::vector<std::unique_ptr<Sequence>> submitted_;
@@ -84,6 +94,7 @@ class Engine {
 
   // Of the step at hand; kept to keep their memory. Index i belongs to running_[i].
   std::vector<uint64_t> cancels_;
+  std::vector<const speculate::Subject*> subjects_;  // of the decoding ones
   std::vector<Need> needs_;
   std::vector<int> row_counts_;
   std::vector<int> output_counts_;

@@ -10,8 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "sample/options.h"
 #include "sample/sampler.h"
+#include "speculate/statistics.h"
 
 namespace slip::engine {
 
@@ -44,6 +46,7 @@ struct Stats {
   double first_token_s = 0;  // from submit() to the first token: what a person waits
   double prompt_s = 0;       // from admission to the first token
   double decode_s = 0;       // from the first token to the last: output_tokens - 1 of them
+  speculate::Statistics speculation;
 };
 
 /// One token, or the end without one. Views are valid during the call only.
@@ -55,7 +58,13 @@ struct Delta {
   std::span<const sample::TokenLogprob> top = {};
   FinishReason finish = FinishReason::kNone;  // set in the last delta of a request, and only there
   std::string_view error = {};                // a sentence, with kError
-  const Stats* stats = nullptr;               // with the last delta
+  ErrorKind error_kind = ErrorKind::kRuntime;
+  const Stats* stats = nullptr;  // with the last delta
+
+  // How it came about; the token is the model's own choice in any case.
+  const char* drafter = nullptr;       // who had guessed this token; null = nobody
+  std::span<const int> rejected = {};  // guesses in the place of this token and after it that were wrong
+  bool drafted() const { return drafter != nullptr; }
 };
 
 struct Request {

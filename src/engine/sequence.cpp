@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
@@ -33,6 +34,11 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   cache_->reserve(most_tokens_);
   tokens_.reserve(static_cast<size_t>(most_tokens_));
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
+  subject_ = {.id = id_,
+              .tokens = &tokens_,
+              .most_tokens = most_tokens_,
+              .cache = cache_.get(),
+              .sampling = &request_.sampling};
   piece_.reserve(1024);
   text_.reserve(1024);
   admitted_ = Clock::now();
@@ -44,11 +50,14 @@ Need Sequence::need() const {
           .drafts = static_cast<int>(drafts_.size())};
 }
 
-void Sequence::propose(std::span<const int> drafts) {
+void Sequence::propose(const speculate::Guesses& guesses) {
+  const std::span<const int> drafts = guesses.tokens;
   // Of n tokens still wanted, n - 1 can come from drafts: the last one is sampled after them.
   const auto useful = static_cast<size_t>(most_tokens_) - tokens_.size() - 1;
   const size_t count = std::min({drafts.size(), useful, drafts_.capacity()});
   drafts_.assign(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(count));
+  guesses_ = guesses;
+  guesses_.tokens = drafts_;
 }
 
 int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
@@ -67,28 +76,60 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
   return outputs;
 }
 
-void Sequence::consume(const float* logits, int outputs, sample::Sampler& sampler) {
+speculate::Outcome Sequence::consume(const float* logits, int outputs, sample::Sampler& sampler,
+                                     const StepTimes& times) {
+  begin_round(outputs, times);
   const auto vocab = static_cast<size_t>(sampler.vocab());
-  // The known tokens among the rows are right in any case; a draft is once the sampler has picked it.
-  int right = outputs == 0 ? cache_->staged() : cache_->staged() - outputs + 1;
-  for (int i = 0; i < outputs; ++i) {
-    sample::Sampled sampled;
-    try {
-      sampled = sampler.sample({logits + static_cast<size_t>(i) * vocab, vocab}, tokens_, request_.sampling,
-                               static_cast<int64_t>(tokens_.size()));
-    } catch (const std::exception& error) {
-      finish(FinishReason::kError, error.what());
-      break;
-    }
-    accept(sampled);
-    if (finished_ || i + 1 == outputs || drafts_[static_cast<size_t>(i)] != sampled.token) break;
-    ++right;
+  const auto pick = [&](int row) {
+    return sampler.sample({logits + static_cast<size_t>(row) * vocab, vocab}, tokens_, request_.sampling,
+                          static_cast<int64_t>(tokens_.size()));
+  };
+  speculate::Outcome outcome;
+  try {
+    outcome =
+        speculate::accept(outputs, drafts_, pick, [&](const sample::Sampled& sampled, int i, bool right) {
+          take(sampled, i, right);
+          return !finished_;
+        });
+  } catch (const std::exception& error) {
+    fail(error);
   }
-  cache_->commit(right);
+  // Known tokens among the rows stand in any case.
+  cache_->commit(cache_->staged() - std::max(outputs - 1, 0) + outcome.kept_rows);
   drafts_.clear();
+  return outcome;
 }
 
-void Sequence::accept(const sample::Sampled& sampled) {
+void Sequence::begin_round(int outputs, const StepTimes& times) {
+  times_ = times;
+  // The scheduler may have granted fewer rows than there were guesses.
+  drafts_.resize(static_cast<size_t>(std::max(outputs - 1, 0)));
+  if (!decoding()) return;
+  speculate::Statistics& statistics = stats_.speculation;
+  ++statistics.rounds;
+  statistics.draft_s += times.draft_s;
+  statistics.verify_s += times.pass_s;
+  if (times.plain_s > 0) statistics.compared_s += times.draft_s + times.pass_s;
+  if (drafts_.empty()) return;
+  ++statistics.of(guesses_.by).rounds;
+  if (static_cast<int>(drafts_.size()) > guesses_.own) ++statistics.of(guesses_.then).rounds;
+}
+
+// Token `guess` of the round, by the model; `right`: the guess in its place was the same.
+void Sequence::take(const sample::Sampled& sampled, int guess, bool right) {
+  speculate::Statistics& statistics = stats_.speculation;
+  if (decoding()) {
+    ++statistics.committed;
+    statistics.plain_s += times_.plain_s;
+  }
+  const auto place = static_cast<size_t>(guess);
+  const std::span<const int> rejected = right ? std::span<const int>() : std::span(drafts_).subspan(place);
+  if (right) statistics.count(guess, guesses_.drafter_of(guess), true);
+  for (size_t i = 0; i < rejected.size(); ++i) {
+    const int at = guess + static_cast<int>(i);
+    statistics.count(at, guesses_.drafter_of(at), false);
+  }
+
   tokens_.push_back(sampled.token);
   count_token();
   text_.clear();
@@ -105,7 +146,9 @@ void Sequence::accept(const sample::Sampled& sampled) {
         .text = text_,
         .logprob = sampled.logprob,
         .top = sampled.top,
-        .finish = reason});
+        .finish = reason,
+        .drafter = right ? guesses_.drafter_of(guess) : nullptr,
+        .rejected = rejected});
 }
 
 FinishReason Sequence::reason_to_stop(int token) const {
@@ -116,11 +159,18 @@ FinishReason Sequence::reason_to_stop(int token) const {
   return FinishReason::kNone;
 }
 
-void Sequence::finish(FinishReason reason, std::string_view error) {
+void Sequence::finish(FinishReason reason, std::string_view error, ErrorKind kind) {
   if (finished_) return;
   text_.clear();
   close_text();
-  emit({.request = id_, .text = text_, .finish = reason, .error = error});
+  emit({.request = id_, .text = text_, .finish = reason, .error = error, .error_kind = kind});
+}
+
+void Sequence::fail(const std::exception& error) {
+  ErrorKind kind = ErrorKind::kRuntime;
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) kind = ours->kind();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) kind = ErrorKind::kOutOfMemory;
+  finish(FinishReason::kError, error.what(), kind);
 }
 
 void Sequence::close_text() {

@@ -3,10 +3,9 @@
 //
 // Everything follows from two numbers. Tokens that are not in the cache yet are `known`: the rest of a
 // prompt, or the one token sampled last. A step takes some of them as rows, and then perhaps drafts, guesses
-// of what follows. The row of the last known token and the rows of drafts want output. consume() samples from
-// these outputs in order, as if the rows had come one by one, and goes on as long as the next row is a draft
-// that equals the sampled token. So prompts, decoding and verification are one path, and without drafts it is
-// plain decoding.
+// of what follows. The row of the last known token and the rows of drafts want output. consume() accepts from
+// these outputs in order (speculate/round.h), and ends the text where plain decoding would. So prompts,
+// decoding and verification are one path, and without drafts it is plain decoding.
 //
 // Invariant between steps: the cache holds tokens [0, length) and length < tokens. Nothing allocates after
 // admit().
@@ -26,8 +25,16 @@
 #include "engine/stop_matcher.h"
 #include "kv/cache.h"
 #include "sample/sampler.h"
+#include "speculate/speculator.h"
 
 namespace slip::engine {
+
+/// Of the step a sequence takes part in.
+struct StepTimes {
+  double draft_s = 0;
+  double pass_s = 0;
+  double plain_s = 0;  // of a plain pass over as many sequences; 0 = unknown, or somebody reads a prompt
+};
 
 class Sequence {
  public:
@@ -43,18 +50,26 @@ class Sequence {
   kv::Cache* cache() const { return cache_.get(); }
 
   Need need() const;
+  /// It has written a token; its prompt is read.
+  bool decoding() const { return stats_.output_tokens > 0; }
   /// Guesses of the tokens to follow, for the next step only; cut to what could still be kept.
-  void propose(std::span<const int> drafts);
+  void propose(const speculate::Guesses& guesses);
+  void explain(const speculate::Verdict& verdict) { stats_.speculation.verdict = verdict; }
   /// Stages `count` rows and appends them to `rows`, as sequence `index` of the batch. Returns how many want
   /// output.
   int add_rows(int count, int index, std::vector<backend::Row>& rows);
   /// Takes the results of the rows staged: `logits` [outputs, vocab]. Samples, commits, emits.
-  void consume(const float* logits, int outputs, sample::Sampler& sampler);
+  speculate::Outcome consume(const float* logits, int outputs, sample::Sampler& sampler,
+                             const StepTimes& times = {});
 
   /// Ends the request now, with what text it has.
-  void finish(FinishReason reason, std::string_view error = {});
+  void finish(FinishReason reason, std::string_view error = {}, ErrorKind kind = ErrorKind::kRuntime);
+  /// Ends it with kError.
+  void fail(const std::exception& error);
   bool finished() const { return finished_; }
 
+  /// As drafters see it, from admit() on.
+  const speculate::Subject& subject() const { return subject_; }
   /// Prompt and output so far.
   std::span<const int> tokens() const { return tokens_; }
   const Stats& stats() const { return stats_; }
@@ -62,7 +77,8 @@ class Sequence {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void accept(const sample::Sampled& sampled);
+  void begin_round(int outputs, const StepTimes& times);
+  void take(const sample::Sampled& sampled, int guess, bool right);
   FinishReason reason_to_stop(int token) const;
   void close_text();
   void emit(Delta delta);
@@ -74,6 +90,9 @@ class Sequence {
   const int most_tokens_;
   std::vector<int> tokens_;
   std::vector<int> drafts_;
+  speculate::Guesses guesses_;  // whose drafts they are
+  speculate::Subject subject_;
+  StepTimes times_;
   std::unique_ptr<kv::Cache> cache_;
   StopMatcher matcher_;
   std::string piece_;  // text of one token

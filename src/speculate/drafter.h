@@ -1,13 +1,15 @@
-// Drafter: guesses the tokens that a sequence will go on with. Three calls make up its life: propose() before
-// a pass, committed() after it, settled() when the sequence is over. A drafter that lies costs time and
-// nothing else: the engine keeps a guess only where the sampler picks the same token.
+// Drafter: guesses the tokens that a sequence will go on with. Four calls make up its life: begin() when the
+// sequence is admitted, propose() before a pass, committed() after it, settled() when the sequence is over. A
+// drafter that lies costs time and nothing else: a guess is kept only where the sampler picks the same token.
 //
 // A drafter draws its guesses with the request's own sampler, noise included (sample/sampler.h), so that with
 // a temperature it guesses what will be drawn, not what is likeliest.
 //
-// begin() takes all memory a sequence will need; nothing allocates later.
+// begin() takes all memory a sequence will need; nothing allocates later. What a drafter throws ends its own
+// work only: the speculator drops it and keeps the sentence.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,23 +19,32 @@
 
 namespace slip::speculate {
 
+// No drafter of today reaches further: a block of 16 rows has 15 guesses.
+inline constexpr int kMostDepth = 15;
+// That can be loaded together.
+inline constexpr int kMostDrafters = 4;
+
 /// A sequence as drafters see it.
 struct Subject {
   uint64_t id = 0;
   // Prompt and output; the last one is not in the cache yet (while decoding). A drafter may append its
   // guesses while it draws, as history for the sampler, and takes them off again.
   std::vector<int>* tokens = nullptr;
-  int most_tokens = 0;               // it will ever have
+  int most_tokens = 0;               // it will ever have; `tokens` has room for them
   const kv::Cache* cache = nullptr;  // of the target
   const sample::Options* sampling = nullptr;
 };
 
-/// A wish for up to `depth` guesses, and the guesses. `drafts` may come with guesses of another drafter: then
-/// go on after them or, where that cannot be done, leave them alone.
+/// A wish for up to `depth` guesses, and the guesses. `drafts` may come with guesses of another drafter, not
+/// counted in `depth`: then go on after them or, where that cannot be done, leave them alone. It has room for
+/// kMostDepth guesses.
 struct Proposal {
   const Subject* subject = nullptr;
   int depth = 0;
   std::vector<int> drafts;
+  // Filled by drafters that look up: how many tokens at the end of the text (and of given drafts) occurred
+  // before what was copied. The longer, the better the guesses.
+  int match = 0;
 };
 
 /// What a pass has done for one sequence: `rows` positions were computed, the first `kept` are in the cache.
@@ -45,13 +56,25 @@ struct Pass {
   const float* taps = nullptr;    // [rows, taps * hidden]; null without taps
 };
 
+/// What the depth controller must know of a drafter's costs.
+enum class Effort {
+  kLookup,  // nothing worth planning: asked in every round, before anything is decided
+  kSteps,   // a step of its network for each guess
+  kBlock,   // one pass for all guesses
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
   /// "mtp", "dflash", "suffix": as in --draft-kind.
   virtual const char* name() const = 0;
+  virtual Effort effort() const = 0;
   /// The most guesses it makes in one round.
   virtual int most_drafts() const = 0;
+  /// Memory that begin() takes for a sequence of this length. Constant, and asked from any thread.
+  virtual size_t bytes_at(int most_tokens) const = 0;
+  /// Floats of one row of Pass::taps, if it reads them.
+  virtual size_t tap_floats() const { return 0; }
 
   virtual void begin(const Subject& subject) = 0;
   /// Fills the proposals of any number of sequences, with fewer guesses than asked for where it has no more.

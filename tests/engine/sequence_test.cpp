@@ -26,7 +26,10 @@ Driven drive(Request request, const Drafter& drafter, int context = 4096) {
   sequence.admit(backend.new_cache());
   std::vector<backend::Row> rows;
   while (!sequence.finished()) {
-    if (drafter && sequence.need().known == 1) sequence.propose(drafter(sequence.tokens()));
+    if (drafter && sequence.need().known == 1) {
+      const std::vector<int> drafts = drafter(sequence.tokens());
+      sequence.propose({.tokens = drafts});
+    }
     const Need need = sequence.need();
     rows.clear();
     const int outputs = sequence.add_rows(std::min(need.known + need.drafts, backend.max_rows()), 0, rows);

@@ -1,0 +1,374 @@
+#include "speculate/depth.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/check.h"
+
+namespace slip::speculate {
+namespace {
+
+constexpr double kHysteresis = 1.05;
+// Guesses less likely than this are not worth looking at.
+constexpr double kLeastReach = 0.01;
+// Until measured: a draft step as a share of a plain pass, and how often a first guess is right. Hopeful, so
+// that everybody is tried; two guesses outweigh it.
+constexpr double kDraftShare = 0.1;
+constexpr double kFirstGuess = 0.75;
+constexpr std::array<double, kMatchClasses> kFirstLookup = {0.3, 0.45, 0.6, 0.75, 0.85};
+constexpr double kSharedMemory = 100;
+constexpr double kStretchLoss = 0.01;
+
+}  // namespace
+
+int match_class(int match) {
+  if (match <= 2) return 0;
+  if (match <= 4) return 1;
+  if (match <= 8) return 2;
+  return match <= 16 ? 3 : 4;
+}
+
+DepthController::DepthController(std::span<const Effort> efforts, const DepthOptions& options)
+    : efforts_(efforts.begin(), efforts.end()), options_(options) {
+  SLIP_CHECK(efforts.size() <= kMostDrafters);
+  SLIP_CHECK(options.most >= 1 && options.most <= kMostDepth && options.fixed <= kMostDepth);
+  for (auto& arms : shared_) {
+    for (Arm& arm : arms) arm.acceptance = Acceptance(kSharedMemory);
+  }
+}
+
+void DepthController::reserve(int sequences) {
+  const auto count = static_cast<size_t>(sequences);
+  choices_.reserve(count);
+  depths_.reserve(count);
+  order_.reserve(count * kMostDepth);
+  rates_.reserve(count * kMostDepth + 1);
+}
+
+Record DepthController::new_record() const {
+  Record record;
+  for (size_t drafter = 0; drafter < kMostDrafters; ++drafter) {
+    for (size_t match = 0; match < kMatchClasses; ++match) {
+      record.arms[drafter][match].backoff.start_from(shared_[drafter][match].backoff);
+    }
+  }
+  return record;
+}
+
+size_t DepthController::bucket(int sequences) {
+  const int log = std::bit_width(static_cast<unsigned>(sequences - 1));
+  return std::min(static_cast<size_t>(log), kBuckets - 1);
+}
+
+void DepthController::passed(int rows, int sequences, double seconds) {
+  if (rows >= 1 && sequences >= 1) curve(sequences).add(rows, seconds);
+}
+
+void DepthController::drafted(int drafter, int sequences, int steps, int rows, double seconds) {
+  if (steps < 1) return;
+  CostCurve& cost = draft_[static_cast<size_t>(drafter)];
+  if (efforts_[static_cast<size_t>(drafter)] == Effort::kBlock) {
+    cost.add(rows + sequences, seconds);
+  } else {
+    cost.add((rows + steps - 1) / steps, seconds / steps);
+  }
+}
+
+double DepthController::plain_seconds(int sequences) const {
+  const CostCurve& cost = pass_[bucket(sequences)];
+  return cost.measured() && cost.narrowest() <= sequences ? cost.at(sequences) : 0;
+}
+
+void DepthController::judged(Record& record, int drafter, int match, int judged, int accepted) {
+  const auto d = static_cast<size_t>(drafter), m = static_cast<size_t>(match);
+  for (int i = 0; i < std::min(judged, kMostDepth); ++i) {
+    record.arms[d][m].acceptance.add(i, i < accepted);
+    shared_[d][m].acceptance.add(i, i < accepted);
+    if (i >= accepted) break;
+  }
+}
+
+void DepthController::fill_reach(const Record& record, const Offer& offer, std::span<double> reach) const {
+  const auto drafter = static_cast<size_t>(offer.drafter), match = static_cast<size_t>(offer.match);
+  const double first = efforts_[drafter] == Effort::kLookup ? kFirstLookup[match] : kFirstGuess;
+  estimate(record.arms[drafter][match].acceptance, shared_[drafter][match].acceptance, first, reach);
+  for (size_t i = 1; i < reach.size(); ++i) reach[i] *= reach[i - 1];
+}
+
+double DepthController::draft_seconds(int drafter, int rows) const {
+  const CostCurve& cost = draft_[static_cast<size_t>(drafter)];
+  return cost.measured() ? cost.at(rows) : kDraftShare * cost_->at(count_);
+}
+
+void DepthController::add_work(Work& work, const Offer& offer, int depth) const {
+  const auto drafter = static_cast<size_t>(offer.drafter);
+  if (efforts_[drafter] == Effort::kSteps) {
+    int& rows = work.rows_at[drafter][static_cast<size_t>(depth)];
+    if (rows > 0) work.seconds -= draft_seconds(offer.drafter, rows);
+    work.seconds += draft_seconds(offer.drafter, ++rows);
+  } else if (efforts_[drafter] == Effort::kBlock) {
+    int& rows = work.block_rows[drafter];
+    if (rows > 0) work.seconds -= draft_seconds(offer.drafter, rows);
+    rows += depth == 0 ? 2 : 1;  // the anchor comes with the first guess
+    work.seconds += draft_seconds(offer.drafter, rows);
+  }
+}
+
+// Of one sequence with so many guesses, if it carries its share of the pass, and all others draft like it.
+double DepthController::seconds_alone(const Offer& offer, int guesses) const {
+  const double pass = cost_->at(count_);
+  const double shared = pass / count_ + cost_->at(count_ + guesses) - pass;
+  switch (efforts_[static_cast<size_t>(offer.drafter)]) {
+    case Effort::kLookup: return shared;
+    case Effort::kSteps: return shared + guesses * draft_seconds(offer.drafter, count_) / count_;
+    case Effort::kBlock: return shared + draft_seconds(offer.drafter, count_ * (guesses + 1)) / count_;
+  }
+  return shared;
+}
+
+// The offer with the best rate, were the sequence alone; the one of the last round wins among equals.
+void DepthController::choose(const Prospect& sequence, Choice& choice) const {
+  double best = 0;
+  std::array<double, kMostDepth> reach;
+  for (int i = 0; i < sequence.offered; ++i) {
+    const Offer& offer = sequence.offers[static_cast<size_t>(i)];
+    const int most = std::min(offer.most, options_.most);
+    if (most < 1 || dropped_[static_cast<size_t>(offer.drafter)]) continue;
+    fill_reach(*sequence.record, offer, reach);
+    double rate = 0, tokens = 1;
+    for (int guesses = 1; guesses <= most; ++guesses) {
+      tokens += reach[static_cast<size_t>(guesses - 1)];
+      rate = std::max(rate, tokens / seconds_alone(offer, guesses));
+    }
+    if (offer.drafter == sequence.record->drafter) rate *= kHysteresis;
+    if (rate <= best) continue;
+    best = rate;
+    choice = {.offer = &offer, .reach = reach};
+  }
+}
+
+size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows) {
+  Work work;
+  double tokens = count_;
+  depths_.assign(sequences.size(), 0);
+  order_.clear();
+  rates_.assign(1, tokens / cost_->at(count_));
+  size_t best = 0;
+  while (count_ + static_cast<int>(order_.size()) < most_rows) {
+    int next = -1;
+    double worth = kLeastReach;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      const Choice& choice = choices_[i];
+      if (choice.offer == nullptr || depths_[i] >= std::min(choice.offer->most, options_.most)) continue;
+      const double reach = choice.reach[static_cast<size_t>(depths_[i])];
+      if (reach > worth) worth = reach, next = static_cast<int>(i);
+    }
+    if (next < 0) break;
+    add_work(work, *choices_[static_cast<size_t>(next)].offer, depths_[static_cast<size_t>(next)]++);
+    order_.push_back(next);
+    tokens += worth;
+    rates_.push_back(tokens / (cost_->at(count_ + static_cast<int>(order_.size())) + work.seconds));
+    if (rates_.back() > rates_[best]) best = rates_.size() - 1;
+  }
+  return best;
+}
+
+// The number of guesses to stay with: that of the last round unless another gains enough. What is worse than
+// plain has no such right.
+size_t DepthController::settle(size_t best) {
+  const auto sequences = static_cast<size_t>(count_);
+  if (last_sequences_ == sequences && last_guesses_ < rates_.size()) {
+    const double last = rates_[last_guesses_];
+    if (last * kHysteresis >= rates_[best] && last >= rates_[0]) best = last_guesses_;
+  }
+  if (best > last_guesses_) stretch_.found();
+  if (best == 0) plain_.found();
+  last_guesses_ = best;
+  last_sequences_ = sequences;
+  return best;
+}
+
+// What is done now: mostly what was settled; one guess beyond the widths measured at most; now and then a
+// guess more, or none, to learn whether that has become better.
+size_t DepthController::execute(size_t settled, bool& learning) {
+  const auto frontier = static_cast<size_t>(cost_->widest());
+  learning = settled > frontier;
+  if (learning) return frontier;
+  if (settled > 0 && plain_.due()) {
+    plain_.tried();
+    learning = true;
+    return 0;
+  }
+  if (stretched_ > 0) return std::min(settled + std::exchange(stretched_, 0), order_.size());
+  if (!stretch_.due()) return settled;
+  stretched_ = stretch_of(settled);
+  stretch_.tried();
+  return settled + stretched_;  // and once more in the next round: a first sample is thrown away
+}
+
+// Guesses more than settled, to measure what lies there: one at least, and as many as cost a hundredth of the
+// time until the next try. So a step in the costs is overcome, where one more guess alone gains nothing.
+size_t DepthController::stretch_of(size_t settled) const {
+  const double loss = std::min(0.5, kStretchLoss * stretch_.interval());
+  size_t most = settled;
+  for (size_t guesses = settled + 1; guesses < rates_.size(); ++guesses) {
+    if (guesses == settled + 1 || rates_[guesses] >= rates_[settled] * (1 - loss)) most = guesses;
+  }
+  return most - settled;
+}
+
+void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool learning) {
+  Work work;
+  for (size_t i = 0; i < guesses; ++i) {
+    Prospect& sequence = sequences[static_cast<size_t>(order_[i])];
+    const Choice& choice = choices_[static_cast<size_t>(order_[i])];
+    add_work(work, *choice.offer, sequence.depth);
+    sequence.chosen = *choice.offer;
+    tokens_ += choice.reach[static_cast<size_t>(sequence.depth++)];
+  }
+  rows_ = count_ + static_cast<int>(guesses);
+  seconds_ = cost_->at(rows_) + work.seconds;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    Prospect& sequence = sequences[i];
+    sequence.record->drafter = sequence.chosen.drafter;
+    if (sequence.depth > 0 && last_guesses_ > 0) {  // for its worth
+      const auto drafter = static_cast<size_t>(sequence.chosen.drafter);
+      const auto match = static_cast<size_t>(sequence.chosen.match);
+      sequence.record->arms[drafter][match].backoff.found();
+      shared_[drafter][match].backoff.found();
+    }
+    explain(sequence, choices_[i], learning);
+  }
+}
+
+// One guess of one parked drafter, if its time has come.
+void DepthController::probe(std::span<Prospect> sequences, int most_rows) {
+  bool probed = rows_ >= most_rows;
+  for (Prospect& sequence : sequences) {
+    for (int i = 0; i < sequence.offered; ++i) {
+      const Offer& offer = sequence.offers[static_cast<size_t>(i)];
+      const auto drafter = static_cast<size_t>(offer.drafter), match = static_cast<size_t>(offer.match);
+      if (offer.most < 1 || dropped_[drafter]) continue;
+      if (sequence.depth > 0 && sequence.chosen.drafter == offer.drafter) continue;
+      Backoff& backoff = sequence.record->arms[drafter][match].backoff;
+      if (!backoff.due() || probed) continue;
+      probed = true;
+      backoff.tried();
+      shared_[drafter][match].backoff.start_from(backoff);
+      sequence.chosen = offer;
+      sequence.depth = 1;
+      sequence.probe = true;
+      break;
+    }
+  }
+}
+
+void DepthController::explain(Prospect& sequence, const Choice& choice, bool learning) const {
+  Verdict& verdict = sequence.verdict;
+  verdict = {};
+  if (choice.offer == nullptr) {
+    verdict.kind = Verdict::Kind::kNothing;
+    return;
+  }
+  const double plain = cost_->at(count_);
+  verdict.acceptance = choice.reach[0];
+  verdict.depth = sequence.depth;
+  verdict.drafter_index = choice.offer->drafter;
+  if (learning) {
+    verdict.kind = Verdict::Kind::kLearning;
+  } else if (sequence.depth > 0) {
+    verdict.kind = Verdict::Kind::kChosen;
+    for (int i = 0; i < sequence.depth; ++i) verdict.tokens += choice.reach[static_cast<size_t>(i)];
+    verdict.cost = seconds_ / plain;
+  } else {
+    Work work;
+    add_work(work, *choice.offer, 0);
+    verdict.kind = Verdict::Kind::kParked;
+    verdict.cost = (cost_->at(count_ + 1) + work.seconds) / plain;
+  }
+}
+
+void DepthController::plan(std::span<Prospect> sequences, int most_rows) {
+  for (Prospect& sequence : sequences) {
+    sequence.chosen = {};
+    sequence.depth = 0;
+    sequence.probe = false;
+    sequence.verdict = {.kind = Verdict::Kind::kLearning};
+  }
+  if (sequences.empty()) return;
+  count_ = static_cast<int>(sequences.size());
+  cost_ = &curve(count_);
+  first_ = sequences.data();
+  rows_ = count_;
+  tokens_ = count_;
+  seconds_ = 0;
+  choices_.assign(sequences.size(), {});
+  if (options_.fixed >= 0) return plan_fixed(sequences, most_rows);
+  // Without the cost of plain decoding there is nothing to compare with.
+  if (plain_seconds(count_) == 0) return;
+  for (size_t i = 0; i < sequences.size(); ++i) choose(sequences[i], choices_[i]);
+  bool learning = false;
+  const size_t guesses = execute(settle(walk(sequences, most_rows)), learning);
+  take(sequences, guesses, learning);
+  if (!learning) probe(sequences, most_rows);
+  rows_left_ = std::min(most_rows, cost_->widest() + count_) - rows_;
+}
+
+// The given depth, by whoever is expected to get furthest; the others are tried now and then.
+void DepthController::plan_fixed(std::span<Prospect> sequences, int most_rows) {
+  const int room = std::max(0, (most_rows - count_) / count_);
+  for (Prospect& sequence : sequences) {
+    double best = 0;
+    std::array<double, kMostDepth> reach;
+    for (int i = 0; i < sequence.offered; ++i) {
+      const Offer& offer = sequence.offers[static_cast<size_t>(i)];
+      const int depth = std::min({offer.most, options_.fixed, room});
+      if (depth < 1 || dropped_[static_cast<size_t>(offer.drafter)]) continue;
+      fill_reach(*sequence.record, offer, reach);
+      double tokens = 0;
+      for (int guess = 0; guess < depth; ++guess) tokens += reach[static_cast<size_t>(guess)];
+      Backoff& backoff =
+          sequence.record->arms[static_cast<size_t>(offer.drafter)][static_cast<size_t>(offer.match)].backoff;
+      if (offer.drafter != sequence.record->drafter && backoff.due()) {
+        backoff.tried();
+        tokens += kMostDepth;
+      }
+      if (tokens <= best) continue;
+      best = tokens;
+      sequence.chosen = offer;
+      sequence.depth = depth;
+    }
+    sequence.record->drafter = sequence.chosen.drafter;
+    sequence.verdict = {.kind = sequence.depth > 0 ? Verdict::Kind::kFixed : Verdict::Kind::kNothing,
+                        .drafter_index = sequence.chosen.drafter,
+                        .depth = sequence.depth};
+  }
+  rows_left_ = 0;
+}
+
+int DepthController::extend(const Prospect& sequence, const Offer& offer, int depth) {
+  const int most = std::min(offer.most, options_.most - depth);
+  if (options_.fixed >= 0) return std::clamp(options_.fixed - depth, 0, std::max(most, 0));
+  if (sequence.verdict.kind != Verdict::Kind::kChosen || sequence.probe || depth < 1) return 0;
+  const Choice& choice = choices_[static_cast<size_t>(&sequence - first_)];
+  const double before = choice.reach[static_cast<size_t>(std::min(depth, kMostDepth) - 1)];
+  std::array<double, kMostDepth> reach;
+  fill_reach(*sequence.record, offer, reach);
+  const double drafting = seconds_ - cost_->at(rows_);
+  double tokens = tokens_, best_tokens = tokens_;
+  double best = tokens_ / seconds_;
+  int extra = 0;
+  for (int i = 0; i < std::min(most, rows_left_); ++i) {
+    tokens += before * reach[static_cast<size_t>(i)];
+    const double rate = tokens / (cost_->at(rows_ + i + 1) + drafting);
+    if (rate > best) best = rate, best_tokens = tokens, extra = i + 1;
+  }
+  rows_ += extra;
+  rows_left_ -= extra;
+  tokens_ = best_tokens;
+  seconds_ = cost_->at(rows_) + drafting;
+  return extra;
+}
+
+}  // namespace slip::speculate

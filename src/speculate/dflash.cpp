@@ -1,0 +1,147 @@
+#include "speculate/dflash.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace slip::speculate {
+
+DflashDrafter::DflashDrafter(backend::BlockDrafter& network)
+    : network_(network),
+      taps_(network.config().taps.size() * static_cast<size_t>(network.config().text.hidden)),
+      waiting_rows_(std::min(kWaitingRows, network.max_rows())),
+      sampler_(network.config().text.vocab) {
+  SLIP_CHECK(network.max_rows() >= 2 && network.config().block >= 2);
+  blocks_.reserve(static_cast<size_t>(network.max_rows()));
+  contexts_.reserve(static_cast<size_t>(network.max_rows()));
+}
+
+int DflashDrafter::most_drafts() const {
+  return std::min({kMostDepth, network_.config().block - 1, network_.max_rows() - 1});
+}
+
+size_t DflashDrafter::bytes_at(int most_tokens) const {
+  return network_.kv_layout().bytes_at(positions_for(most_tokens)) +
+         static_cast<size_t>(waiting_rows_) * taps_ * sizeof(float);
+}
+
+void DflashDrafter::begin(const Subject& subject) {
+  State state;
+  state.cache = network_.new_cache();
+  state.cache->reserve(positions_for(subject.most_tokens));
+  state.waiting.resize(static_cast<size_t>(waiting_rows_) * taps_);
+  state.sampling = *subject.sampling;
+  state.sampling.top_logprobs = -1;
+  states_[subject.id] = std::move(state);
+  jobs_.reserve(states_.size());
+}
+
+void DflashDrafter::committed(const Subject& subject, const Pass& pass) {
+  const auto found = states_.find(subject.id);
+  if (found == states_.end() || pass.kept == 0) return;
+  if (pass.taps == nullptr) fail(ErrorKind::kRuntime, "the model's backend was not asked for taps");
+  State& state = found->second;
+  const float* taps = pass.taps;
+  for (int left = pass.kept; left > 0;) {
+    int count = std::min(left, waiting_rows_ - state.waiting_count);
+    if (state.waiting_count == 0 && left >= waiting_rows_) {  // a prompt: straight from the pass
+      count = std::min(left, network_.max_rows());
+      store(state, taps, count);
+    } else {
+      std::copy_n(
+          taps, static_cast<size_t>(count) * taps_,
+          state.waiting.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(state.waiting_count) * taps_));
+      state.waiting_count += count;
+      if (state.waiting_count == waiting_rows_) {
+        store(state, state.waiting.data(), state.waiting_count);
+        state.waiting_count = 0;
+      }
+    }
+    taps += static_cast<size_t>(count) * taps_;
+    left -= count;
+  }
+}
+
+void DflashDrafter::store(State& state, const float* taps, int count) {
+  const backend::ContextRows rows{.cache = state.cache.get(), .taps = taps, .count = count};
+  network_.extend({&rows, 1});
+}
+
+void DflashDrafter::propose(std::span<Proposal> proposals) {
+  jobs_.clear();
+  for (Proposal& proposal : proposals) {
+    const auto state = states_.find(proposal.subject->id);
+    if (state == states_.end() || proposal.depth <= 0 || !proposal.drafts.empty()) continue;
+    // A context with a gap (a sequence that began before this drafter) guesses nothing useful.
+    const int context = state->second.cache->length() + state->second.waiting_count;
+    if (context == 0 || context != proposal.subject->cache->length()) continue;
+    proposal.depth = std::min(proposal.depth, most_drafts());
+    jobs_.push_back({.proposal = &proposal, .state = &state->second});
+  }
+  store_waiting();
+  size_t begin = 0;
+  int rows = 0;
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    const int more = jobs_[i].proposal->depth + 1;
+    if (rows + more > network_.max_rows()) {
+      draw_batch(std::span(jobs_).subspan(begin, i - begin));
+      begin = i;
+      rows = 0;
+    }
+    rows += more;
+  }
+  if (begin < jobs_.size()) draw_batch(std::span(jobs_).subspan(begin));
+}
+
+// In as few calls as their rows allow.
+void DflashDrafter::store_waiting() {
+  contexts_.clear();
+  int rows = 0;
+  const auto flush = [&] {
+    if (!contexts_.empty()) network_.extend(contexts_);
+    contexts_.clear();
+    rows = 0;
+  };
+  for (const Job& job : jobs_) {
+    State& state = *job.state;
+    if (state.waiting_count == 0) continue;
+    if (rows + state.waiting_count > network_.max_rows()) flush();
+    contexts_.push_back(
+        {.cache = state.cache.get(), .taps = state.waiting.data(), .count = state.waiting_count});
+    rows += state.waiting_count;
+    state.waiting_count = 0;
+  }
+  flush();
+}
+
+void DflashDrafter::draw_batch(std::span<const Job> jobs) {
+  blocks_.clear();
+  for (const Job& job : jobs) {
+    blocks_.push_back({.cache = job.state->cache.get(),
+                       .anchor = job.proposal->subject->tokens->back(),
+                       .rows = job.proposal->depth + 1});
+  }
+  const float* logits = network_.run(blocks_).logits;
+  for (const Job& job : jobs) {
+    draw(job, logits, job.proposal->depth);
+    logits += static_cast<ptrdiff_t>(job.proposal->depth) * sampler_.vocab();
+  }
+}
+
+void DflashDrafter::draw(const Job& job, const float* logits, int rows) {
+  const auto vocab = static_cast<size_t>(sampler_.vocab());
+  std::vector<int>& history = *job.proposal->subject->tokens;
+  const size_t known = history.size();
+  for (int i = 0; i < rows; ++i) {
+    const int guess = sampler_
+                          .sample({logits + static_cast<size_t>(i) * vocab, vocab}, history,
+                                  job.state->sampling, static_cast<int64_t>(history.size()))
+                          .token;
+    job.proposal->drafts.push_back(guess);
+    history.push_back(guess);
+  }
+  history.resize(known);
+}
+
+}  // namespace slip::speculate

@@ -1,0 +1,97 @@
+#include "speculate/suffix.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/noise.h"
+
+namespace slip::speculate {
+
+PlaceChain::PlaceChain(int length, int most_tokens)
+    : length_(length),
+      newest_(std::bit_ceil(static_cast<size_t>(std::max(most_tokens, 1))), -1),
+      before_(static_cast<size_t>(most_tokens), -1) {}
+
+size_t PlaceChain::bytes_at(int most_tokens) {
+  const auto tokens = static_cast<size_t>(std::max(most_tokens, 1));
+  return (std::bit_ceil(tokens) + tokens) * sizeof(int);
+}
+
+size_t PlaceChain::bucket(std::span<const int> tail) const {
+  uint64_t hash = 0;
+  for (const int token : tail) hash = mix64(hash ^ (static_cast<uint64_t>(token) + 0x9e3779b97f4a7c15ull));
+  return static_cast<size_t>(hash) & (newest_.size() - 1);
+}
+
+void PlaceChain::add(std::span<const int> tokens, int end) {
+  if (end + 1 < length_) return;
+  int& head =
+      newest_[bucket(tokens.subspan(static_cast<size_t>(end + 1 - length_), static_cast<size_t>(length_)))];
+  before_[static_cast<size_t>(end)] = head;
+  head = end;
+}
+
+int PlaceChain::newest(std::span<const int> tail) const {
+  return newest_[bucket(tail)];
+}
+
+void SuffixDrafter::begin(const Subject& subject) {
+  const auto place = texts_.emplace(
+      subject.id, Text{.few = {kLeastMatch, subject.most_tokens}, .many = {kLongMatch, subject.most_tokens}});
+  catch_up(place.first->second, *subject.tokens);
+}
+
+// Only places with a successor are added: there must be something to copy.
+void SuffixDrafter::catch_up(Text& text, std::span<const int> tokens) {
+  for (const int end = static_cast<int>(tokens.size()) - 1; text.added < end; ++text.added) {
+    text.few.add(tokens, text.added);
+    text.many.add(tokens, text.added);
+  }
+}
+
+void SuffixDrafter::committed(const Subject& subject, const Pass&) {
+  const auto text = texts_.find(subject.id);
+  if (text != texts_.end()) catch_up(text->second, *subject.tokens);
+}
+
+SuffixDrafter::Match SuffixDrafter::longest(const PlaceChain& chain, std::span<const int> tokens) {
+  Match best;
+  if (tokens.size() <= static_cast<size_t>(chain.length())) return best;
+  int place = chain.newest(tokens.last(static_cast<size_t>(chain.length())));
+  for (int visits = 0; place >= 0 && visits < kMostVisits && best.length < kLongestMatch; ++visits) {
+    const int most = std::min(place + 1, kLongestMatch);
+    const int* here = tokens.data() + tokens.size() - 1;
+    const int* there = tokens.data() + place;
+    int length = 0;
+    while (length < most && here[-length] == there[-length]) ++length;
+    if (length >= chain.length() && length > best.length) best = {place, length};
+    place = chain.before(place);
+  }
+  return best;
+}
+
+void SuffixDrafter::propose(std::span<Proposal> proposals) {
+  for (Proposal& proposal : proposals) propose(proposal);
+}
+
+void SuffixDrafter::propose(Proposal& proposal) const {
+  proposal.match = 0;
+  const auto text = texts_.find(proposal.subject->id);
+  if (text == texts_.end() || proposal.depth <= 0) return;
+  // Given guesses and copied ones join the text for the time of the call; it has room for them.
+  std::vector<int>& tokens = *proposal.subject->tokens;
+  const size_t known = tokens.size();
+  tokens.insert(tokens.end(), proposal.drafts.begin(), proposal.drafts.end());
+  Match match = longest(text->second.many, tokens);
+  if (match.length == 0) match = longest(text->second.few, tokens);
+  if (match.length >= kLeastMatch) {
+    proposal.match = match.length;
+    for (int i = 1; i <= proposal.depth; ++i) {
+      tokens.push_back(tokens[static_cast<size_t>(match.place + i)]);
+      proposal.drafts.push_back(tokens.back());
+    }
+  }
+  tokens.resize(known);
+}
+
+}  // namespace slip::speculate
