@@ -24,6 +24,8 @@ struct SpeedReport {
 /// "prompt 23 tokens, 142 tok/s | answer 128 tokens, 25.3 tok/s, 31.2 GB/s, 82 % of 38.0 GB/s | first token
 /// 0.21 s"
 std::string statistics_text(const SpeedReport& report);
+/// "42 passes, 3.10 tokens per pass, ..." in one or two lines; empty when nothing was decoded.
+std::string speculation_text(const speculate::Statistics& statistics);
 nlohmann::ordered_json statistics_json(const SpeedReport& report);
 
 }  // namespace slip::cli
