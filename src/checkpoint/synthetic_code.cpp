@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <set>
 
@@ -20,7 +21,7 @@ constexpr int kFewestPairs = 32;
 constexpr int kDenseBlock = 128;
 constexpr float kNoise = 1.0f / 8;
 
-/// `count` different numbers in [1, most], none of `taken`, in hashed order.
+/// Appends `count` numbers in [1, most] that are not in `turns` yet.
 void draw_distinct(uint64_t key, uint32_t most, int count, std::vector<uint32_t>& turns) {
   std::set<uint32_t> taken(turns.begin(), turns.end());
   for (uint64_t i = 0; count > 0; ++i) {

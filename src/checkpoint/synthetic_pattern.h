@@ -2,9 +2,9 @@
 // gives values in [-1, 1]; the tensor stores them times `unit` as bf16, or as affine codes that share one
 // scale and one bias in the whole matrix, with 0 exactly a code: sparse rows stay sparse at any width.
 //
-// Patterns hold cosines, and the last bit of a cosine differs between C libraries. Bytes do not: values are
-// rounded to 16 bits or fewer, and no cosine of the angles used lies that close to the middle of two of them
-// (the rational ones, 0 and 1, are exact; 1/2 needs a vocabulary that divides by 6).
+// Patterns hold cosines, whose last bit as a double may differ between C libraries. Bytes do not: none of the
+// angles used has a cosine so close to the middle between two floats that this bit decides (a test looks at
+// all of them), and everything after that is arithmetic on floats.
 //
 // Cost: a few nanoseconds per value; a row is the smallest piece made.
 #pragma once

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <set>
 
@@ -60,6 +61,21 @@ TEST(RotationCode, one_step_turns_the_code_of_a_token_into_that_of_the_next_also
       const float c = now[static_cast<size_t>(2 * i)], s = now[static_cast<size_t>(2 * i + 1)];
       EXPECT_NEAR(next[static_cast<size_t>(2 * i)], c * code.step_cos(i) - s * code.step_sin(i), 1e-6);
       EXPECT_NEAR(next[static_cast<size_t>(2 * i + 1)], c * code.step_sin(i) + s * code.step_cos(i), 1e-6);
+    }
+  }
+}
+
+TEST(RotationCode, the_last_bit_of_a_cosine_decides_no_float_so_every_machine_has_the_same_code) {
+  std::set<int> vocabularies;
+  for (const std::string& shape : shape_names()) vocabularies.insert(shape_config(shape).vocab);
+  for (const int vocab : vocabularies) {
+    for (int j = 0; j < vocab; ++j) {
+      const double angle = 2 * std::numbers::pi * j / vocab;
+      for (const double value : {std::cos(angle), std::sin(angle)}) {
+        for (const double beside : {std::nextafter(value, -2.0), std::nextafter(value, 2.0)}) {
+          ASSERT_EQ(static_cast<float>(beside), static_cast<float>(value)) << vocab << ": " << j;
+        }
+      }
     }
   }
 }
