@@ -10,6 +10,7 @@
 #include "checkpoint/synthetic.h"
 #include "cli/backend_options.h"
 #include "cli/bench_run.h"
+#include "cli/bench_speculation.h"
 #include "cli/build_info.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -32,6 +33,9 @@ struct BenchOptions {
   BackendOptions backend;
   std::string widths, contexts;
   BenchPlan plan;
+  std::optional<double> acceptance;
+  DraftOptions draft;
+  SpeculationPlan speculation;
   bool json = false;
 };
 
@@ -64,8 +68,18 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   parser.integer({"--repeats", "N", "repetitions, taken in turns (default 5)"}, 1, 1000,
                  options.plan.repeats);
   parser.flag("--phases", options.plan.phases, "time the phases of a step at every width");
-  parser.flag("--json", options.json, "print JSON instead of markdown");
+  parser.group("Speculation, on made-up weights of a model and an assistant");
+  parser.number({"--acceptance", "P", "share of tokens the assistant guesses right, 0 to 1"}, 0, 1,
+                options.acceptance);
+  parser.integer({"--tokens", "N", "per answer (default 128)"}, 2, 100000, options.speculation.tokens);
+  parser.choice({"--draft-kind", "KIND", "auto, mtp or suffix (default auto)"}, {"auto", "mtp", "suffix"},
+                options.draft.kind);
+  parser.text({"--draft-depth", "N", "guesses per round, or auto: as many as pay (default)"},
+              options.draft.depth);
+  parser.choice({"--draft-bits", "N", "of the assistant: 4, 8 or 16 (default 8)"}, {"4", "8", "16"},
+                options.draft.bits);
   parser.group("Running");
+  parser.flag("--json", options.json, "print JSON instead of markdown");
   add_backend_options(parser, options.backend);
   parser.footer("Figures are medians; the share is of the read bandwidth measured in the same run.");
   if (!parser.parse(args)) return false;
@@ -74,17 +88,26 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
     options.plan.contexts = parse_list("--contexts", options.contexts, 0, 1 << 20);
   if (options.shape.empty() == options.model.model.empty())
     fail_usage("bench needs either -m MODEL or --shape NAME");
+  if (options.acceptance && options.shape.empty())
+    fail_usage("--acceptance is measured on made-up weights; use --shape NAME instead of -m");
+  options.draft.fixed_depth();
   return true;
+}
+
+checkpoint::SynthOptions synth_options(const BenchOptions& options) {
+  checkpoint::SynthOptions synth;
+  synth.shape = options.shape;
+  synth.bits = options.bits;
+  synth.group = options.group;
+  synth.acceptance = options.acceptance;
+  synth.assistant_bits = options.draft.bits == "4" ? 4 : options.draft.bits == "16" ? 16 : 8;
+  return synth;
 }
 
 LoadedModel open_subject(const BenchOptions& options) {
   if (options.shape.empty()) return open_model(model_folder(options.model), /*with_tokenizer=*/false);
   LoadedModel model;
-  checkpoint::SynthOptions synth;
-  synth.shape = options.shape;
-  synth.bits = options.bits;
-  synth.group = options.group;
-  model.checkpoint = checkpoint::synthesize(synth);
+  model.checkpoint = checkpoint::synthesize(synth_options(options));
   return model;
 }
 
@@ -186,11 +209,37 @@ struct Report {
   }
 };
 
+/// The assistant is made beside the model; the widths and prompts of the plain benchmark are left out.
+int run_pair(const BenchOptions& options, LoadedModel& model) {
+  Drafters drafters;
+  if (options.draft.kind != "suffix")
+    drafters.synthetic = checkpoint::synthesize_assistant(synth_options(options));
+  load_drafters(drafters, options.draft, *model.backend, 1);
+  const InterruptGuard guard;
+  SpeculationPlan plan = options.speculation;
+  plan.repeats = options.plan.repeats;
+  const double bandwidth = model.backend->measure_read_bandwidth();
+  const auto results =
+      run_speculation(*model.backend, drafters, plan, [&guard] { return guard.interrupted(); });
+  const double bandwidth_after = model.backend->measure_read_bandwidth();
+  write_out(options.json
+                ? speculation_json(results).dump(2) + "\n"
+                : fmt::format("{}, {} on {}, slipstream {} {}, {}\n{}\nassistant {}, acceptance {}, draft "
+                              "kind {}, depth {}; read bandwidth {:.1f} GB/s before, {:.1f} after\n{}",
+                              model.checkpoint->path, model.checkpoint->format, cpu_info().name,
+                              build_version(), build_commit(), today(), model.backend->description(),
+                              drafters.synthetic ? drafters.synthetic->format : "none", *options.acceptance,
+                              options.draft.kind, options.draft.depth, bandwidth / 1e9, bandwidth_after / 1e9,
+                              speculation_table(results)));
+  return kExitOk;
+}
+
 int run_command(const Arguments& args) {
   BenchOptions options;
   if (!parse_bench(args, options)) return kExitOk;
   LoadedModel model = open_subject(options);
   load_weights(model, cpu_options(options.backend));
+  if (options.acceptance) return run_pair(options, model);
   const InterruptGuard guard;
   const BenchResult result =
       run_bench(*model.backend, options.plan, [&guard] { return guard.interrupted(); });

@@ -161,7 +161,7 @@ void answer_request(engine::Engine& engine, engine::Request request, Answer& ans
 SpeedReport measure(backend::Backend& backend, const engine::Stats& stats) {
   SpeedReport report{.stats = stats};
   const int middle = stats.prompt_tokens + stats.output_tokens / 2;
-  report.bytes_per_token =
+  report.bytes_per_pass =
       static_cast<double>(backend.streamed_bytes() + backend.kv_layout().bytes_read_at(middle));
   if (report.decode_rate() > 0) report.read_bandwidth = backend.measure_read_bandwidth();
   return report;

@@ -28,6 +28,11 @@ double SpeedReport::decode_rate() const {
   return per_second(stats.output_tokens - 1, stats.decode_s);
 }
 
+double SpeedReport::pass_rate() const {
+  const int rounds = stats.speculation.rounds;
+  return per_second(rounds > 0 ? rounds : stats.output_tokens - 1, stats.decode_s);
+}
+
 std::string statistics_text(const SpeedReport& report) {
   const engine::Stats& stats = report.stats;
   std::string text = fmt::format("prompt {} tokens", stats.prompt_tokens);
@@ -68,8 +73,6 @@ std::string speculation_text(const speculate::Statistics& all) {
   return text + " | last choice: " + speculate::sentence(all.verdict);
 }
 
-namespace {
-
 nlohmann::ordered_json speculation_json(const speculate::Statistics& all) {
   nlohmann::ordered_json out = {{"passes", all.rounds},
                                 {"tokens_per_pass", all.tokens_per_pass()},
@@ -94,8 +97,6 @@ nlohmann::ordered_json speculation_json(const speculate::Statistics& all) {
   return out;
 }
 
-}  // namespace
-
 nlohmann::ordered_json statistics_json(const SpeedReport& report) {
   const engine::Stats& stats = report.stats;
   return {
@@ -106,7 +107,7 @@ nlohmann::ordered_json statistics_json(const SpeedReport& report) {
       {"decode_seconds", stats.decode_s},
       {"prompt_tokens_per_second", report.prompt_rate()},
       {"decode_tokens_per_second", report.decode_rate()},
-      {"bytes_per_token", report.bytes_per_token},
+      {"bytes_per_pass", report.bytes_per_pass},
       {"decode_bytes_per_second", report.decode_bandwidth()},
       {"read_bytes_per_second", report.read_bandwidth},
       {"speculation", speculation_json(stats.speculation)},
