@@ -46,6 +46,12 @@ void check_assistant(const std::string& folder, const Expected& expected, const 
   const std::vector<int> want = expected.tokens("draft_tokens");
   const std::vector<int> greedy = expected.tokens("greedy_tokens");
   if (greedy.empty()) fail_file("{}/expected.json: greedy_tokens is empty", folder);
+  for (const auto& list : {want, greedy}) {
+    for (const int id : list) {
+      if (id < 0 || id >= target->config.vocab)
+        fail_file("{}/expected.json: the id {} is outside the vocabulary", folder, id);
+    }
+  }
 
   GoldenModel model(*target, ActivationMode::kFloat, kv::Storage::kF32, options.threads);
   model.feed(prompt, model.max_rows());
@@ -55,14 +61,19 @@ void check_assistant(const std::string& folder, const Expected& expected, const 
       model.backend().load_assistant(assistant->config, assistant->weights, {.max_rows = 1, .extra_keys = 1});
   const auto hidden_size = static_cast<size_t>(target->config.hidden);
   const auto vocab = static_cast<size_t>(target->config.vocab);
-  std::vector<float> hidden(model.hidden.end() - static_cast<std::ptrdiff_t>(hidden_size),
-                            model.hidden.end());
-  std::vector<float> hiddens = hidden, logits;
+  const std::vector<float> want_hidden = expected.floats("draft_hidden");
+  if (want_hidden.size() != (want.size() + 1) * hidden_size) {
+    fail_file("{}/expected.safetensors: draft_hidden does not have one row more than there are draft_tokens",
+              folder);
+  }
+  // Every step starts from the expected state: in a chain, the rounding of one step is amplified by the next.
+  std::vector<float> hiddens(model.hidden.end() - static_cast<std::ptrdiff_t>(hidden_size),
+                             model.hidden.end());
+  std::vector<float> logits;
   std::vector<int> tokens;
-  int token = greedy[0];
   for (size_t i = 0; i < want.size(); ++i) {
-    const backend::AssistantRow row{.token = token,
-                                    .hidden = hidden.data(),
+    const backend::AssistantRow row{.token = i == 0 ? greedy[0] : want[i - 1],
+                                    .hidden = want_hidden.data() + i * hidden_size,
                                     .position = static_cast<int>(prompt.size()),
                                     .keys = model.cache().length(),
                                     .cache = &model.cache()};
@@ -70,15 +81,12 @@ void check_assistant(const std::string& folder, const Expected& expected, const 
     const size_t at = logits.size();
     logits.insert(logits.end(), out.logits, out.logits + vocab);
     fill_unscored(std::span(logits).subspan(at));
-    hidden.assign(out.hidden, out.hidden + hidden_size);
-    hiddens.insert(hiddens.end(), hidden.begin(), hidden.end());
-    token = argmax(std::span(logits).last(vocab));
-    tokens.push_back(token);
+    hiddens.insert(hiddens.end(), out.hidden, out.hidden + hidden_size);
+    tokens.push_back(argmax(std::span(logits).last(vocab)));
   }
   checks.push_back(judge("assistant logits", largest_error(logits, expected.floats("draft_logits")),
                          kDraftBound, kLargest));
-  checks.push_back(judge("assistant hidden", largest_error(hiddens, expected.floats("draft_hidden")),
-                         kDraftBound, kLargest));
+  checks.push_back(judge("assistant hidden", largest_error(hiddens, want_hidden), kDraftBound, kLargest));
   checks.push_back(judge("assistant tokens", count_differences(tokens, want), 0, kWrongTokens));
 }
 
