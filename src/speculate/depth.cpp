@@ -231,7 +231,7 @@ void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool l
   seconds_ = cost_->at(rows_) + work.seconds;
   for (size_t i = 0; i < sequences.size(); ++i) {
     Prospect& sequence = sequences[i];
-    sequence.record->drafter = sequence.chosen.drafter;
+    if (sequence.depth > 0) sequence.record->drafter = sequence.chosen.drafter;
     if (sequence.depth > 0 && last_guesses_ > 0) {  // for its worth
       const auto drafter = static_cast<size_t>(sequence.chosen.drafter);
       const auto match = static_cast<size_t>(sequence.chosen.match);
@@ -347,7 +347,7 @@ void DepthController::plan_fixed(std::span<Prospect> sequences, int most_rows) {
   rows_left_ = 0;
 }
 
-int DepthController::extend(const Prospect& sequence, const Offer& offer, int depth) {
+int DepthController::extend(Prospect& sequence, const Offer& offer, int depth) {
   const int most = std::min(offer.most, options_.most - depth);
   if (options_.fixed >= 0) return std::clamp(options_.fixed - depth, 0, std::max(most, 0));
   if (sequence.verdict.kind != Verdict::Kind::kChosen || sequence.probe || depth < 1) return 0;
@@ -356,6 +356,10 @@ int DepthController::extend(const Prospect& sequence, const Offer& offer, int de
   std::array<double, kMostDepth> reach;
   fill_reach(*sequence.record, offer, reach);
   const double drafting = seconds_ - cost_->at(rows_);
+  for (; sequence.depth > depth; --sequence.depth, --rows_, ++rows_left_) {  // guesses it did not get
+    tokens_ -= choice.reach[static_cast<size_t>(sequence.depth - 1)];
+  }
+  seconds_ = cost_->at(rows_) + drafting;
   double tokens = tokens_, best_tokens = tokens_;
   double best = tokens_ / seconds_;
   int extra = 0;

@@ -99,7 +99,7 @@ class DepthController {
   /// Decides for all decoding sequences; they have `most_rows` rows together.
   void plan(std::span<Prospect> sequences, int most_rows);
   /// How many of `offer`'s guesses to append to the `depth` ones a sequence of the plan has got.
-  int extend(const Prospect& sequence, const Offer& offer, int depth);
+  int extend(Prospect& sequence, const Offer& offer, int depth);
   /// The drafter does not work any more.
   void drop(int drafter) { dropped_[static_cast<size_t>(drafter)] = true; }
 
