@@ -60,12 +60,10 @@ class Fuzzed {
   }
   int draw(int limit) { return static_cast<int>(keyed_bits(seed_, draws_++) % static_cast<uint64_t>(limit)); }
 
-  // The shortest length to which the ring can go back: the page with the oldest key a row there sees must not
-  // have been taken by the newest position ever written.
+  // The shortest length to which the ring can go back: the oldest key a row there sees must not have been
+  // overwritten by the newest position ever written.
   int shortest() const {
-    if (layout_.ring_pages() == 0) return 0;
-    const int newest_page = (written_ - 1) / kPagePositions;
-    const int oldest_kept = (newest_page - layout_.ring_pages() + 1) * kPagePositions;
+    const int oldest_kept = written_ - layout_.ring_pages() * kPagePositions;
     return oldest_kept <= 0 ? 0 : std::min(cache_.length(), oldest_kept + window_ - 1);
   }
 
@@ -74,8 +72,6 @@ class Fuzzed {
     const int span = cache_.length() - least;
     const int length = least + (draw(2) == 0 ? std::min(draw(3), span) : draw(span + 1));
     cache_.truncate(length);
-    // Rows written from here on push out older pages than the highest position so far suggests; none: they
-    // are the same or newer ones. So `written_` stays.
     if (cache_.length() + most_rows_ >= kPositions) {
       cache_.truncate(0);
       written_ = 0;
