@@ -159,6 +159,7 @@ class DepthController {
   std::vector<Choice> choices_;  // per sequence
   std::vector<int> depths_;      // per sequence, along the path
   std::vector<int> order_;       // whose guess comes next on the path
+  std::vector<double> worths_;   // what it adds
   std::vector<double> rates_;    // tokens per second after so many of them
   Prospect* first_ = nullptr;
   int rows_ = 0, rows_left_ = 0;

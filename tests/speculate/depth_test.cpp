@@ -218,7 +218,7 @@ TEST(CostCurve, discards_the_first_sample_and_clamps_what_follows) {
   curve.add(1, 3);  // the smaller of the first two
   EXPECT_EQ(curve.at(1), 1);
   curve.add(1, 50);
-  EXPECT_NEAR(curve.at(1), 1 + 0.3 * 0.25, 1e-12);
+  EXPECT_NEAR(curve.at(1), 1 + 0.25 / 3, 1e-12);
 }
 
 TEST(CostCurve, lies_on_lines_between_and_beyond_what_was_measured) {
