@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/batch.h"
 #include "backend/drafting.h"
@@ -48,6 +49,15 @@ class Backend {
   /// Bytes per second a plain read loop reaches on the memory the weights are in, measured now (a fraction of
   /// a second).
   virtual double measure_read_bandwidth() = 0;
+  /// Adds up the time of every phase from now on, over all runs; bytes are those of one row. Empty where a
+  /// backend cannot tell.
+  struct PhaseTime {
+    const char* name = "";  // all layers together
+    double seconds = 0;
+    size_t bytes = 0;
+  };
+  virtual void time_phases() {}
+  virtual std::vector<PhaseTime> phase_times() const { return {}; }
   /// Effective settings for people: "cpu, 2 threads, AVX-512 VNNI, 8-bit activations".
   virtual std::string description() const = 0;
 };

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <string_view>
 
@@ -23,11 +22,6 @@ using tensor::Matrix;
 constexpr std::array<std::string_view, 4> kPrefixes{"model.language_model.", "language_model.model.",
                                                     "model.", ""};
 
-/// Tensors that are there and not needed, grouped.
-struct Leftover {
-  std::string_view group;
-  std::string_view reason;
-};
 constexpr std::string_view kNoImages = "images are not supported yet";
 constexpr std::string_view kNoAudio = "audio is not supported yet";
 constexpr std::array<Leftover, 6> kTowers{{{"vision_tower", kNoImages},
@@ -89,30 +83,6 @@ void bind_attention(TensorBinder& binder, const Config& config, int layer, const
   if (!shape.k_is_v) weights.v = binder.matrix(attention + "v_proj", {shape.kv_size(), config.hidden});
 }
 
-/// `at` is what the names of the layer's tensors begin with.
-LayerWeights bind_layer(TensorBinder& binder, const Config& config, int layer, const std::string& at) {
-  LayerWeights weights;
-  const int64_t hidden = config.hidden;
-  const int64_t inner = config.layers[static_cast<size_t>(layer)].intermediate;
-  weights.input_norm = binder.vector(at + "input_layernorm.weight", hidden);
-  weights.post_attention_norm = binder.vector(at + "post_attention_layernorm.weight", hidden);
-  weights.pre_mlp_norm = binder.vector(at + "pre_feedforward_layernorm.weight", hidden);
-  weights.post_mlp_norm = binder.vector(at + "post_feedforward_layernorm.weight", hidden);
-  weights.scalar = binder.scalar(at + "layer_scalar");
-  bind_attention(binder, config, layer, at + "self_attn.", weights);
-  weights.gate = binder.matrix(at + "mlp.gate_proj", {inner, hidden});
-  weights.up = binder.matrix(at + "mlp.up_proj", {inner, hidden});
-  weights.down = binder.matrix(at + "mlp.down_proj", {hidden, inner});
-  if (config.experts > 0) bind_moe(binder, config, at, weights.moe);
-  if (config.per_layer_dim > 0) {
-    const int64_t width = config.per_layer_dim;
-    weights.per_layer.gate = binder.matrix(at + "per_layer_input_gate", {width, hidden});
-    weights.per_layer.projection = binder.matrix(at + "per_layer_projection", {hidden, width});
-    weights.per_layer.post_norm = binder.vector(at + "post_per_layer_input_norm.weight", hidden);
-  }
-  return weights;
-}
-
 /// A k or v tensor of a layer that reads another layer's cache. Early exports still have them.
 bool is_unused_kv(std::string_view name, const std::string& prefix, const Config& config) {
   const std::string layers = prefix + "layers.";
@@ -152,27 +122,6 @@ std::optional<Leftover> known_leftover(std::string_view name, const std::string&
   return Leftover{"other tensors", "not part of the text decoder"};
 }
 
-std::vector<NotLoaded> list_leftovers(const TensorSet& tensors, const TensorBinder& binder,
-                                      const std::string& prefix, const Config& config) {
-  std::map<std::string, NotLoaded> groups;
-  for (const auto& [name, tensor] : tensors) {
-    if (binder.used(name)) continue;
-    const auto known = known_leftover(name, prefix, config);
-    if (!known) {
-      fail_file("{}: tensor {} of shape {} has no place in the model that config.json describes",
-                binder.origin(*tensor), in_quotes(name), tensor::shape_text(tensor->shape()));
-    }
-    NotLoaded& group = groups[std::string(known->group)];
-    group.group = known->group;
-    group.reason = known->reason;
-    ++group.tensors;
-    group.bytes += tensor->bytes();
-  }
-  std::vector<NotLoaded> list;
-  for (auto& [name, group] : groups) list.push_back(std::move(group));
-  return list;
-}
-
 /// The head stands beside the decoder, not under its prefix.
 Matrix bind_head(TensorBinder& binder, const Config& config) {
   std::string name = "lm_head";
@@ -183,6 +132,29 @@ Matrix bind_head(TensorBinder& binder, const Config& config) {
 }
 
 }  // namespace
+
+LayerWeights bind_layer(TensorBinder& binder, const Config& config, int layer, const std::string& at) {
+  LayerWeights weights;
+  const int64_t hidden = config.hidden;
+  const int64_t inner = config.layers[static_cast<size_t>(layer)].intermediate;
+  weights.input_norm = binder.vector(at + "input_layernorm.weight", hidden);
+  weights.post_attention_norm = binder.vector(at + "post_attention_layernorm.weight", hidden);
+  weights.pre_mlp_norm = binder.vector(at + "pre_feedforward_layernorm.weight", hidden);
+  weights.post_mlp_norm = binder.vector(at + "post_feedforward_layernorm.weight", hidden);
+  weights.scalar = binder.scalar(at + "layer_scalar");
+  bind_attention(binder, config, layer, at + "self_attn.", weights);
+  weights.gate = binder.matrix(at + "mlp.gate_proj", {inner, hidden});
+  weights.up = binder.matrix(at + "mlp.up_proj", {inner, hidden});
+  weights.down = binder.matrix(at + "mlp.down_proj", {hidden, inner});
+  if (config.experts > 0) bind_moe(binder, config, at, weights.moe);
+  if (config.per_layer_dim > 0) {
+    const int64_t width = config.per_layer_dim;
+    weights.per_layer.gate = binder.matrix(at + "per_layer_input_gate", {width, hidden});
+    weights.per_layer.projection = binder.matrix(at + "per_layer_projection", {hidden, width});
+    weights.per_layer.post_norm = binder.vector(at + "post_per_layer_input_norm.weight", hidden);
+  }
+  return weights;
+}
 
 Bound bind(const TensorSet& tensors, const Config& config, const BindOptions& options) {
   const std::string prefix = find_prefix(tensors, options.where);
@@ -204,7 +176,8 @@ Bound bind(const TensorSet& tensors, const Config& config, const BindOptions& op
     weights.layers.push_back(
         bind_layer(binder, config, layer, prefix + "layers." + std::to_string(layer) + "."));
   }
-  bound.not_loaded = list_leftovers(tensors, binder, prefix, config);
+  bound.not_loaded =
+      binder.leftovers([&](std::string_view name) { return known_leftover(name, prefix, config); });
   // MLX keeps bf16 checkpoints too, under its own names.
   const bool mlx = binder.any_affine() || prefix == "language_model.model.";
   bound.format = (mlx ? "MLX " : "Hugging Face ") + binder.encoding_text();

@@ -27,4 +27,10 @@ struct Bound {
 /// Throws Error(kBadFile) naming the tensor, its shape and the shape it should have.
 Bound bind(const TensorSet& tensors, const model::Config& config, const BindOptions& options);
 
+class TensorBinder;
+
+/// One decoder layer; `at` is what the names of its tensors begin with. Assistants have such layers too.
+model::LayerWeights bind_layer(TensorBinder& binder, const model::Config& config, int layer,
+                               const std::string& at);
+
 }  // namespace slip::checkpoint

@@ -4,12 +4,9 @@
 #include "checkpoint/config.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/generation_config.h"
+#include "checkpoint/limits.h"
 
 namespace slip::checkpoint {
-
-namespace {
-constexpr size_t kLargestConfig = size_t{16} << 20;
-}
 
 std::unique_ptr<Checkpoint> open(const std::string& folder) {
   const std::string config_path = find_config(folder);
@@ -26,7 +23,7 @@ std::unique_ptr<Checkpoint> open(const std::string& folder) {
   checkpoint->weights = std::move(bound.weights);
   checkpoint->not_loaded = std::move(bound.not_loaded);
   checkpoint->format = std::move(bound.format);
-  for (const auto& file : mapped.files) checkpoint->file_bytes += file->bytes().size();
+  checkpoint->file_bytes = mapped.file_bytes();
   checkpoint->tensors = std::move(mapped.tensors);
   checkpoint->files = std::move(mapped.files);
   return checkpoint;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/float16.h"
 #include "checkpoint/json_text.h"
+#include "checkpoint/limits.h"
 #include "checkpoint/rope_config.h"
 
 namespace slip::checkpoint {
@@ -16,19 +17,6 @@ namespace {
 
 using model::LayerConfig;
 using model::LayerKind;
-
-// Far above any published model, and low enough that rows * columns * 8 bytes stays inside 63 bits everywhere
-// and every single matrix extent inside 31.
-constexpr int64_t kMostLayers = 1024;
-constexpr int64_t kMostHidden = 1 << 17;
-constexpr int64_t kMostHeads = 4096;
-constexpr int64_t kMostHeadDim = 8192;
-constexpr int64_t kMostIntermediate = 1 << 20;
-constexpr int64_t kMostVocab = 1 << 24;
-constexpr int64_t kMostPerLayer = 1 << 16;
-constexpr int64_t kMostExperts = 4096;
-constexpr int64_t kMostExpertIntermediate = 1 << 18;
-constexpr int64_t kMostPositions = 1 << 28;
 
 // What Hugging Face assumes where config.json is silent.
 constexpr int64_t kDefaultHeadDim = 256;
@@ -187,6 +175,7 @@ void check_layers(const std::vector<LayerConfig>& layers, const std::string& fil
   }
 }
 
+/// The layers by themselves: whose cache they read is left open.
 std::vector<LayerConfig> parse_layers(const JsonObject& text) {
   LayerConfig common;
   common.heads = static_cast<int>(text.need_integer("num_attention_heads", 1, kMostHeads));
@@ -208,7 +197,6 @@ std::vector<LayerConfig> parse_layers(const JsonObject& text) {
   }
   check_layers(layers, text.file());
   apply_rope(text, layers);
-  apply_kv_sharing(text, layers);
   return layers;
 }
 
@@ -259,6 +247,23 @@ void parse_tokens(const Source& source, model::Config& config) {
   }
 }
 
+/// What models and assistants have in common.
+model::Config parse_decoder(const JsonObject& text) {
+  check_supported(text);
+  model::Config config;
+  config.vocab = static_cast<int>(text.need_integer("vocab_size", 1, kMostVocab));
+  config.hidden = static_cast<int>(text.need_integer("hidden_size", 1, kMostHidden));
+  config.window =
+      static_cast<int>(text.integer("sliding_window", 1, kMostPositions).value_or(kDefaultWindow));
+  config.norm_epsilon = static_cast<float>(text.number("rms_norm_eps", 1e-12, 1).value_or(1e-6));
+  config.logit_softcap = static_cast<float>(text.number("final_logit_softcapping", 1e-3, 1e6).value_or(0));
+  config.embed_scale = round_to_bf16(std::sqrt(static_cast<float>(config.hidden)));
+  config.max_positions = static_cast<int>(
+      text.integer("max_position_embeddings", 1, kMostPositions).value_or(kDefaultPositions));
+  config.layers = parse_layers(text);
+  return config;
+}
+
 }  // namespace
 
 ParsedConfig parse_config(std::string_view text, const std::string& file) {
@@ -270,21 +275,12 @@ ParsedConfig parse_config(std::string_view text, const std::string& file) {
   const Source source{top, top.object("text_config").value_or(top),
                       type->find("unified") != std::string::npos};
   const JsonObject& part = source.text;
-  check_supported(part);
 
   ParsedConfig parsed;
   model::Config& config = parsed.config;
+  config = parse_decoder(part);
   config.model_type = *type;
-  config.vocab = static_cast<int>(part.need_integer("vocab_size", 1, kMostVocab));
-  config.hidden = static_cast<int>(part.need_integer("hidden_size", 1, kMostHidden));
-  config.window =
-      static_cast<int>(part.integer("sliding_window", 1, kMostPositions).value_or(kDefaultWindow));
-  config.norm_epsilon = static_cast<float>(part.number("rms_norm_eps", 1e-12, 1).value_or(1e-6));
-  config.logit_softcap = static_cast<float>(part.number("final_logit_softcapping", 1e-3, 1e6).value_or(0));
-  config.embed_scale = round_to_bf16(std::sqrt(static_cast<float>(config.hidden)));
-  config.max_positions = static_cast<int>(
-      part.integer("max_position_embeddings", 1, kMostPositions).value_or(kDefaultPositions));
-  config.layers = parse_layers(part);
+  apply_kv_sharing(part, config.layers);
   parse_per_layer_embeddings(source, config);
   parse_experts(part, config);
   parse_tokens(source, config);
@@ -293,6 +289,27 @@ ParsedConfig parse_config(std::string_view text, const std::string& file) {
   parsed.quantization =
       parse_quantization(top.has("quantization") || top.has("quantization_config") ? top : part);
   return parsed;
+}
+
+model::Config parse_assistant_text(const JsonObject& text) {
+  model::Config config = parse_decoder(text);
+  const auto count = static_cast<int64_t>(config.layers.size());
+  const int64_t shared = text.integer("num_kv_shared_layers", 0, count).value_or(0);
+  if (shared != 0 && shared != count) {
+    fail_file("{}: {} is {}, but all {} layers of an assistant read the cache of its model", text.file(),
+              text.path_of("num_kv_shared_layers"), shared, count);
+  }
+  for (LayerConfig& layer : config.layers) layer.kv_source = -1;
+  if (text.integer("hidden_size_per_layer_input", 0, kMostPerLayer).value_or(0) > 0) {
+    fail_file("{}: {} is not 0, but assistants have no per-layer embeddings", text.file(),
+              text.path_of("hidden_size_per_layer_input"));
+  }
+  if (text.boolean("enable_moe_block").value_or(false)) {
+    fail_file("{}: {} is true, but assistants have no experts", text.file(),
+              text.path_of("enable_moe_block"));
+  }
+  config.logit_softcap = 0;  // Hugging Face applies none here, whatever the file says
+  return config;
 }
 
 }  // namespace slip::checkpoint

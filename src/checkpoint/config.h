@@ -12,6 +12,8 @@
 
 namespace slip::checkpoint {
 
+class JsonObject;
+
 struct ParsedConfig {
   model::Config config;
   Quantization quantization;
@@ -20,5 +22,9 @@ struct ParsedConfig {
 
 /// Throws Error(kBadFile) with a sentence that names `file` and the field.
 ParsedConfig parse_config(std::string_view text, const std::string& file);
+
+/// The text part of an assistant's config.json: the same fields under the same names. No layer owns a cache:
+/// kv_source is -1 until fit_assistant() has found its layer of the target.
+model::Config parse_assistant_text(const JsonObject& text);
 
 }  // namespace slip::checkpoint

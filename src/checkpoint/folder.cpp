@@ -112,6 +112,12 @@ std::string find_config(const std::string& folder) {
   fail_file("{}: has no config.json, so it is not a model folder", folder);
 }
 
+size_t FolderTensors::file_bytes() const {
+  size_t total = 0;
+  for (const auto& file : files) total += file->bytes().size();
+  return total;
+}
+
 FolderTensors map_tensors(const std::string& folder) {
   FolderTensors result;
   const fs::path single = fs::path(folder) / kSingle;

@@ -19,6 +19,8 @@ struct FolderTensors {
   std::string where;  // the file, or the index of the shards: for messages about tensors that are in no file
   TensorSet tensors;  // views of `files`
   std::vector<std::unique_ptr<MappedFile>> files;
+
+  size_t file_bytes() const;
 };
 
 /// Maps the weights of the folder. Throws Error(kBadFile) naming the file and what is wrong with it.

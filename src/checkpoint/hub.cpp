@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kModel = "models--";
+constexpr std::string_view kAssistant = "-assistant";
 constexpr size_t kMostShown = 5;
 
 struct CachedModel {
@@ -36,16 +37,23 @@ std::string_view after_organisation(std::string_view name) {
   return slash == std::string_view::npos ? name : name.substr(slash + 1);
 }
 
+/// "models--google--gemma-4-E2B-it" -> "google/gemma-4-E2B-it"; empty for other folders.
+std::string repository_of(const fs::path& folder) {
+  std::string name = folder.filename().string();
+  if (!name.starts_with(kModel)) return "";
+  name.erase(0, kModel.size());
+  if (const size_t dashes = name.find("--"); dashes != std::string::npos) name.replace(dashes, 2, "/");
+  return name;
+}
+
 std::vector<CachedModel> list_models(const std::vector<std::string>& caches) {
   std::vector<CachedModel> models;
   for (const std::string& cache : caches) {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(cache, ignored)) {
-      std::string name = entry.path().filename().string();
-      if (!name.starts_with(kModel)) continue;
-      name.erase(0, kModel.size());
-      if (const size_t dashes = name.find("--"); dashes != std::string::npos) name.replace(dashes, 2, "/");
-      models.push_back({name, entry.path()});
+      if (std::string name = repository_of(entry.path()); !name.empty()) {
+        models.push_back({std::move(name), entry.path()});
+      }
     }
   }
   std::sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
@@ -84,8 +92,9 @@ std::vector<std::string> resembling(const std::string& name, const std::vector<C
   return names;
 }
 
-/// refs/main names the revision; without it (a pruned or copied cache) the newest snapshot counts.
-std::string snapshot_of(const CachedModel& model) {
+/// refs/main names the revision; without it (a pruned or copied cache) the newest snapshot counts. Empty when
+/// there is none.
+std::string newest_snapshot(const CachedModel& model) {
   std::error_code ignored;
   const fs::path snapshots = model.folder / "snapshots";
   const fs::path reference = model.folder / "refs" / "main";
@@ -103,11 +112,16 @@ std::string snapshot_of(const CachedModel& model) {
     const auto time = entry.last_write_time(ignored);
     if (newest.empty() || time > newest_time) newest = entry.path(), newest_time = time;
   }
-  if (newest.empty()) {
+  return newest.string();
+}
+
+std::string snapshot_of(const CachedModel& model) {
+  std::string snapshot = newest_snapshot(model);
+  if (snapshot.empty()) {
     fail_file("{}: the cached model {} has no snapshot; download it again", model.folder.string(),
               in_quotes(model.name));
   }
-  return newest.string();
+  return snapshot;
 }
 
 /// Exact names first; then the same without regard to case or organisation.
@@ -133,6 +147,32 @@ std::vector<CachedModel> matching(const std::string& name, const std::vector<Cac
   if (!similar.empty()) advice = fmt::format("did you mean {}?", fmt::join(similar, " or "));
   fail_file("no model {}: it is neither a folder nor a model in the Hugging Face cache ({}); {}",
             in_quotes(name), fmt::join(caches, ", "), advice);
+}
+
+bool has_config(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / "config.json", ignored);
+}
+
+/// The folder of a model without a trailing slash or dots, so that a name can be put after it.
+fs::path plain_path(const std::string& folder) {
+  std::error_code ignored;
+  fs::path path = fs::absolute(folder, ignored).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// The cached model whose name is exactly this.
+std::string cached_folder(const std::string& name, const std::vector<std::string>& caches) {
+  for (const CachedModel& model : list_models(caches)) {
+    if (lower(model.name) != lower(name)) continue;
+    try {
+      const std::string folder = newest_snapshot(model);
+      if (!folder.empty() && has_config(folder)) return folder;
+    } catch (const Error&) {
+      continue;  // a damaged reference: nobody asked for this model by name
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -166,6 +206,30 @@ std::string resolve_model(const std::string& name, const std::vector<std::string
               found.size(), fmt::join(names, ", "));
   }
   return snapshot_of(found.front());
+}
+
+std::string find_assistant(const std::string& model, const std::vector<std::string>& caches) {
+  std::error_code ignored;
+  if (!fs::is_directory(model, ignored)) {
+    for (const CachedModel& cached : matching(model, list_models(caches))) {
+      const std::string found = cached_folder(cached.name + std::string(kAssistant), caches);
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+  const fs::path folder = plain_path(model);
+  fs::path beside = folder;
+  beside += kAssistant;
+  for (const fs::path& candidate : {beside, folder / "assistant"}) {
+    if (has_config(candidate)) return candidate.string();
+  }
+  // <cache>/models--org--name/snapshots/<revision>
+  const fs::path repository = folder.parent_path().parent_path();
+  const std::string name = repository_of(repository);
+  if (name.empty() || folder.parent_path().filename() != "snapshots") return "";
+  std::vector<std::string> all{repository.parent_path().string()};
+  all.insert(all.end(), caches.begin(), caches.end());
+  return cached_folder(name + std::string(kAssistant), all);
 }
 
 }  // namespace slip::checkpoint

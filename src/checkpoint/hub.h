@@ -17,4 +17,11 @@ std::vector<std::string> hub_caches();
 /// the name.
 std::string resolve_model(const std::string& name, const std::vector<std::string>& caches = hub_caches());
 
+/// The folder of the assistant that belongs to a model, which is given by its folder or its name. Looks
+/// beside a folder (<folder>-assistant), in it (<folder>/assistant), and in the cache for the model's name
+/// with
+/// "-assistant" after it; a folder inside a cache knows its name from its path. Empty when there is none;
+/// never throws because of what it finds. Whether it fits is for open_assistant() to say.
+std::string find_assistant(const std::string& model, const std::vector<std::string>& caches = hub_caches());
+
 }  // namespace slip::checkpoint

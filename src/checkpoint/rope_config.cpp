@@ -42,6 +42,14 @@ void read_rope(const JsonObject& source, Rope& rope) {
   }
 }
 
+void set_rope(const Rope& rope, model::LayerConfig& layer) {
+  layer.rope_theta = rope.theta;
+  layer.rope_factor = rope.factor;
+  const bool whole = rope.type != "proportional";
+  layer.rotated_pairs =
+      whole ? layer.head_dim / 2 : static_cast<int>(std::floor(rope.partial * layer.head_dim / 2));
+}
+
 }  // namespace
 
 void apply_rope(const JsonObject& text, std::vector<model::LayerConfig>& layers) {
@@ -59,13 +67,19 @@ void apply_rope(const JsonObject& text, std::vector<model::LayerConfig>& layers)
     if (!for_full && !for_sliding) read_rope(*parameters, full);
   }
   for (model::LayerConfig& layer : layers) {
-    const Rope& rope = layer.kind == model::LayerKind::kFull ? full : sliding;
-    layer.rope_theta = rope.theta;
-    layer.rope_factor = rope.factor;
-    const bool whole = rope.type != "proportional";
-    layer.rotated_pairs =
-        whole ? layer.head_dim / 2 : static_cast<int>(std::floor(rope.partial * layer.head_dim / 2));
+    set_rope(layer.kind == model::LayerKind::kFull ? full : sliding, layer);
   }
+}
+
+void apply_plain_rope(const JsonObject& config, std::vector<model::LayerConfig>& layers) {
+  Rope rope{"default", config.number("rope_theta", 1, 1e12).value_or(0), 1, 1};
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (const auto parameters = config.object(key)) read_rope(*parameters, rope);
+  }
+  if (rope.theta == 0) {
+    fail_file("{}: has no rope_theta, neither at the top nor under rope_parameters", config.file());
+  }
+  for (model::LayerConfig& layer : layers) set_rope(rope, layer);
 }
 
 }  // namespace slip::checkpoint

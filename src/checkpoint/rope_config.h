@@ -14,4 +14,8 @@ class JsonObject;
 /// Throws Error(kBadFile) for kinds of scaling that slipstream does not compute.
 void apply_rope(const JsonObject& text_config, std::vector<model::LayerConfig>& layers);
 
+/// The same for networks that are no Gemma: one rope_theta for all layers, under rope_parameters or at the
+/// top, every pair of the head turns, nothing is assumed.
+void apply_plain_rope(const JsonObject& config, std::vector<model::LayerConfig>& layers);
+
 }  // namespace slip::checkpoint

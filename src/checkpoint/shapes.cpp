@@ -33,6 +33,12 @@ struct Shape {
   int experts = 0;
   int experts_per_token = 0;
   int expert_intermediate = 0;
+  // Of the assistant.
+  int draft_hidden = 0;
+  int draft_heads = 0;
+  int draft_intermediate = 0;
+  int centroids = 0;  // 0 = dense head
+  int kept_centroids = 0;
 };
 
 constexpr Shape kShapes[] = {
@@ -48,7 +54,12 @@ constexpr Shape kShapes[] = {
      .max_positions = 131072,
      .shared_layers = 20,
      .double_wide = true,
-     .per_layer_dim = 256},
+     .per_layer_dim = 256,
+     .draft_hidden = 256,
+     .draft_heads = 4,
+     .draft_intermediate = 2048,
+     .centroids = 2048,
+     .kept_centroids = 32},
     {.name = "e4b",
      .hidden = 2560,
      .layers = 42,
@@ -59,7 +70,12 @@ constexpr Shape kShapes[] = {
      .window = 512,
      .max_positions = 131072,
      .shared_layers = 18,
-     .per_layer_dim = 256},
+     .per_layer_dim = 256,
+     .draft_hidden = 256,
+     .draft_heads = 4,
+     .draft_intermediate = 2048,
+     .centroids = 2048,
+     .kept_centroids = 32},
     {.name = "12b",
      .model_type = "gemma4_unified",
      .hidden = 3840,
@@ -70,7 +86,10 @@ constexpr Shape kShapes[] = {
      .intermediate = 15360,
      .window = 1024,
      .max_positions = 262144,
-     .k_is_v = true},
+     .k_is_v = true,
+     .draft_hidden = 1024,
+     .draft_heads = 16,
+     .draft_intermediate = 8192},
     {.name = "26b-a4b",
      .hidden = 2816,
      .layers = 30,
@@ -83,7 +102,10 @@ constexpr Shape kShapes[] = {
      .k_is_v = true,
      .experts = 128,
      .experts_per_token = 8,
-     .expert_intermediate = 704},
+     .expert_intermediate = 704,
+     .draft_hidden = 1024,
+     .draft_heads = 16,
+     .draft_intermediate = 8192},
     {.name = "31b",
      .hidden = 5376,
      .layers = 60,
@@ -93,7 +115,10 @@ constexpr Shape kShapes[] = {
      .intermediate = 21504,
      .window = 1024,
      .max_positions = 262144,
-     .k_is_v = true},
+     .k_is_v = true,
+     .draft_hidden = 1024,
+     .draft_heads = 32,
+     .draft_intermediate = 8192},
     {.name = "tiny-e2b",
      .vocab = 512,
      .hidden = 128,
@@ -109,7 +134,12 @@ constexpr Shape kShapes[] = {
      .max_positions = 4096,
      .shared_layers = 4,
      .double_wide = true,
-     .per_layer_dim = 128},
+     .per_layer_dim = 128,
+     .draft_hidden = 128,
+     .draft_heads = 4,
+     .draft_intermediate = 256,
+     .centroids = 32,
+     .kept_centroids = 4},
     {.name = "tiny-dense",
      .vocab = 517,
      .hidden = 128,
@@ -123,7 +153,10 @@ constexpr Shape kShapes[] = {
      .intermediate = 384,
      .window = 19,
      .max_positions = 4096,
-     .k_is_v = true},
+     .k_is_v = true,
+     .draft_hidden = 128,
+     .draft_heads = 4,
+     .draft_intermediate = 256},
     {.name = "tiny-moe",
      .vocab = 512,
      .hidden = 128,
@@ -140,7 +173,10 @@ constexpr Shape kShapes[] = {
      .k_is_v = true,
      .experts = 8,
      .experts_per_token = 2,
-     .expert_intermediate = 128},
+     .expert_intermediate = 128,
+     .draft_hidden = 128,
+     .draft_heads = 8,
+     .draft_intermediate = 256},
     {.name = "tiny-unified",
      .model_type = "gemma4_unified",
      .vocab = 512,
@@ -154,7 +190,10 @@ constexpr Shape kShapes[] = {
      .intermediate = 640,
      .window = 21,
      .max_positions = 4096,
-     .k_is_v = true},
+     .k_is_v = true,
+     .draft_hidden = 128,
+     .draft_heads = 12,
+     .draft_intermediate = 256},
 };
 
 // Sliding layers turn every pair, full layers a quarter of them with frequencies spread over the whole head.
@@ -201,6 +240,25 @@ model::Config resolve(const Shape& shape) {
   return config;
 }
 
+const Shape& find_shape(std::string_view name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string known;
+  for (const Shape& shape : kShapes) {
+    if (shape.name == lower) return shape;
+    known += (known.empty() ? "" : ", ") + std::string(shape.name);
+  }
+  fail_usage("there is no model shape '{}'; choose one of {}", name, known);
+}
+
+/// The last layer of a kind that owns a cache.
+int last_owner(const model::Config& target, model::LayerKind kind) {
+  int layer = target.layer_count() - 1;
+  while (!target.owns_kv(layer) || target.layers[static_cast<size_t>(layer)].kind != kind) --layer;
+  return layer;
+}
+
 }  // namespace
 
 std::vector<std::string> shape_names() {
@@ -210,15 +268,35 @@ std::vector<std::string> shape_names() {
 }
 
 model::Config shape_config(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  std::string known;
-  for (const Shape& shape : kShapes) {
-    if (shape.name == lower) return resolve(shape);
-    known += (known.empty() ? "" : ", ") + std::string(shape.name);
+  return resolve(find_shape(name));
+}
+
+model::AssistantConfig assistant_shape_config(std::string_view name) {
+  const Shape& shape = find_shape(name);
+  const model::Config target = resolve(shape);
+  model::AssistantConfig assistant;
+  assistant.backbone_hidden = target.hidden;
+  assistant.centroids = shape.centroids;
+  assistant.kept_centroids = shape.kept_centroids;
+  model::Config& text = assistant.text;
+  text.model_type = target.model_type + "_assistant";
+  text.vocab = target.vocab;
+  text.hidden = shape.draft_hidden;
+  text.window = target.window;
+  text.embed_scale = round_to_bf16(std::sqrt(static_cast<float>(text.hidden)));
+  text.max_positions = target.max_positions;
+  text.eos_ids = target.eos_ids;
+  text.borrows_kv = true;
+  for (const auto kind : {model::LayerKind::kSliding, model::LayerKind::kSliding, model::LayerKind::kSliding,
+                          model::LayerKind::kFull}) {
+    const int source = last_owner(target, kind);
+    model::LayerConfig layer = target.layers[static_cast<size_t>(source)];
+    layer.heads = shape.draft_heads;
+    layer.intermediate = shape.draft_intermediate;
+    layer.kv_source = source;
+    text.layers.push_back(layer);
   }
-  fail_usage("there is no model shape '{}'; choose one of {}", name, known);
+  return assistant;
 }
 
 }  // namespace slip::checkpoint

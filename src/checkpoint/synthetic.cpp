@@ -13,14 +13,12 @@ namespace slip::checkpoint {
 namespace {
 
 SyntheticFormat check_format(const SynthOptions& options) {
+  if (options.acceptance) check_acceptance(*options.acceptance);
   constexpr int kBits[] = {3, 4, 5, 6, 8, 16};
-  constexpr int kGroups[] = {32, 64, 128};
   if (std::find(std::begin(kBits), std::end(kBits), options.bits) == std::end(kBits)) {
     fail_usage("weights of {} bits do not exist; choose 4, 8 or 16 (3, 5 and 6 work too)", options.bits);
   }
-  if (std::find(std::begin(kGroups), std::end(kGroups), options.group) == std::end(kGroups)) {
-    fail_usage("groups of {} do not exist; choose 32, 64 or 128", options.group);
-  }
+  check_group(options.group);
   if (options.layout == SynthLayout::kHuggingFace && options.bits != 16) {
     fail_usage("the Hugging Face layout has 16 bits, not {}; leave the layout out or choose mlx",
                options.bits);
@@ -29,8 +27,9 @@ SyntheticFormat check_format(const SynthOptions& options) {
   return {.mlx = mlx, .bits = options.bits, .group = options.group};
 }
 
-// What the published -it models ship. Ids that a small vocabulary does not have are left out.
-GenerationConfig published_defaults(const model::Config& config) {
+// What the published -it models ship. Ids that a small vocabulary does not have are left out. A chain of
+// tokens runs through ids that are special elsewhere: only one of them may end it, and none is suppressed.
+GenerationConfig published_defaults(const model::Config& config, bool chained) {
   GenerationConfig generation;
   generation.do_sample = true;
   generation.temperature = 1.0f;
@@ -39,7 +38,9 @@ GenerationConfig published_defaults(const model::Config& config) {
   const auto add = [&config](std::vector<int>& ids, int id) {
     if (id < config.vocab) ids.push_back(id);
   };
-  for (const int id : {1, 106, 50}) add(generation.stop_ids, id);
+  add(generation.stop_ids, 1);
+  if (chained) return generation;
+  for (const int id : {106, 50}) add(generation.stop_ids, id);
   if (config.model_type == "gemma4_unified") {
     for (const int id : {258883, 258882}) add(generation.suppress_ids, id);
   }
@@ -53,9 +54,14 @@ std::unique_ptr<Checkpoint> synthesize(const SynthOptions& options) {
   auto made = std::make_unique<Checkpoint>();
   made->path = "synthetic " + options.shape;
   made->config = shape_config(options.shape);
-  made->generation = published_defaults(made->config);
-  for (const SyntheticTensor::Spec& spec : synthetic_layout(made->config, format)) {
-    auto tensor = std::make_unique<SyntheticTensor>(spec, options.seed);
+  made->generation = published_defaults(made->config, options.acceptance.has_value());
+  TokenChain chain{.code = nullptr, .seed = options.seed};
+  if (options.acceptance) {
+    chain.code = std::make_shared<RotationCode>(made->config, assistant_shape_config(options.shape),
+                                                options.seed, options.shape);
+  }
+  for (const SyntheticTensor::Spec& spec : synthetic_layout(made->config, format, chain)) {
+    auto tensor = make_tensor(spec, options.seed);
     made->file_bytes += tensor->bytes();
     const bool is_new = made->tensors.add(std::move(tensor));
     SLIP_CHECK(is_new);

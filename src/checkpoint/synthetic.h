@@ -3,13 +3,22 @@
 // (`bench`) and written to a folder (`synth`, see writer.h). Making the Checkpoint costs milliseconds and no
 // weight memory; packing it then costs about a second per few GB and thread. There is no tokenizer: such a
 // model is fed token ids.
+//
+// Random weights cannot be drafted for. With an `acceptance` the weights are made so that token t is followed
+// by t + 1 (after the last token comes 0) with a probability of more than 0.95 at temperature 1, and the
+// assistant guesses that token for a chosen share of all tokens and another one for the rest, as surely. All
+// matrices keep their sizes and are computed with, so speculation can be timed end to end at real size. The
+// target is the same for every acceptance. Its one stop id is 1: a prompt that ends at token 1000 of a real
+// shape's vocabulary can be continued for 261 thousand tokens.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "model/assistant.h"
 
 namespace slip::checkpoint {
 
@@ -25,9 +34,24 @@ struct SynthOptions {
   int group = 64;             // 32, 64 or 128 columns per scale, below 16 bits
   SynthLayout layout = SynthLayout::kAuto;
   uint64_t seed = 1;
+  std::optional<double> acceptance{};  // 0 to 1; none = random weights
+  int assistant_bits = 16;             // 4, 8 or 16
 };
 
 /// Throws Error(kUsage) for an unknown shape or a combination that no checkpoint has.
 std::unique_ptr<Checkpoint> synthesize(const SynthOptions& options);
+
+struct SyntheticAssistant {
+  std::string path;  // "synthetic e2b assistant"
+  model::AssistantConfig config;
+  model::AssistantWeights weights;
+  std::string format;  // "Hugging Face bf16", "MLX affine 4-bit, group 64"
+  size_t file_bytes = 0;
+  TensorSet tensors;
+};
+
+/// The assistant of the target that synthesize() makes from the same options: in Hugging Face's layout at 16
+/// bits unless MLX's is asked for, in MLX's below.
+std::unique_ptr<SyntheticAssistant> synthesize_assistant(const SynthOptions& options);
 
 }  // namespace slip::checkpoint

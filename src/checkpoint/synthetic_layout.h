@@ -7,23 +7,37 @@
 // 0.6 and 1. Exceptions do what training does: q and k norms shrink with the head size, because attention
 // scores are not divided by sqrt(head_dim); router rows are large, because the router's input is tiny; the
 // embedding is small and the final norm large, so that logits spread without every token predicting itself.
+//
+// With a RotationCode the embedding holds token codes and the MLP of one layer turns them, so that token t is
+// followed by t + 1. Everything else stays random and is computed all the same, but its norms after the fact
+// are small: together the other branches move the stream by a few percent.
 #pragma once
 
 #include <vector>
 
-#include "checkpoint/synthetic_tensor.h"
+#include "checkpoint/synthetic_code.h"
+#include "checkpoint/synthetic_specs.h"
 #include "model/config.h"
 
 namespace slip::checkpoint {
 
-struct SyntheticFormat {
-  bool mlx = false;  // names and expert split of MLX; Hugging Face otherwise
-  int bits = 16;     // of matrices; below 16 affine codes with scales and biases, MLX only
-  int group = 64;
+/// The chain of tokens that a target with these weights follows.
+struct TokenChain {
+  SharedCode code;  // none: random weights
+  uint64_t seed = 0;
 };
 
 /// Throws Error(kUsage) when the group does not divide a matrix's columns.
 std::vector<SyntheticTensor::Spec> synthetic_layout(const model::Config& config,
-                                                    const SyntheticFormat& format);
+                                                    const SyntheticFormat& format,
+                                                    const TokenChain& chain = {});
+
+/// Throws Error(kUsage) outside 0 to 1.
+void check_acceptance(double acceptance);
+/// Throws Error(kUsage) unless groups of this size are read by anyone.
+void check_group(int group);
+
+/// The weight of norms after branches that run without having a say.
+inline constexpr double kQuietNorm = 0.01;
 
 }  // namespace slip::checkpoint

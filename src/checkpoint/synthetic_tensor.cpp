@@ -95,4 +95,12 @@ const std::byte* SyntheticTensor::read(size_t offset, size_t count, std::vector<
   return out + offset % 8;
 }
 
+std::unique_ptr<tensor::StoredTensor> make_tensor(const SyntheticTensor::Spec& spec, uint64_t seed) {
+  if (spec.ids != nullptr) return std::make_unique<IdTensor>(spec.name, spec.dtype, spec.ids);
+  if (spec.pattern.pattern != nullptr) {
+    return std::make_unique<PatternTensor>(spec.name, spec.shape, spec.pattern);
+  }
+  return std::make_unique<SyntheticTensor>(spec, seed);
+}
+
 }  // namespace slip::checkpoint

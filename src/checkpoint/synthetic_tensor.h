@@ -12,10 +12,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/synthetic_pattern.h"
 #include "tensor/stored_tensor.h"
 
 namespace slip::checkpoint {
@@ -40,8 +42,10 @@ class SyntheticTensor final : public tensor::StoredTensor {
     std::string name;
     tensor::DType dtype = tensor::DType::kBf16;
     std::vector<int64_t> shape;
-    Filling filling;
-    std::string stream{};  // the tensor's own name when empty
+    Filling filling{};
+    std::string stream{};                               // the tensor's own name when empty
+    PatternFormat pattern{};                            // instead of a filling
+    std::shared_ptr<const std::vector<int32_t>> ids{};  // instead of a filling
   };
 
   SyntheticTensor(const Spec& spec, uint64_t seed);
@@ -51,5 +55,8 @@ class SyntheticTensor final : public tensor::StoredTensor {
   uint64_t key_;
   Filling filling_;
 };
+
+/// The tensor of a Spec: random, patterned or a table of ids.
+std::unique_ptr<tensor::StoredTensor> make_tensor(const SyntheticTensor::Spec& spec, uint64_t seed);
 
 }  // namespace slip::checkpoint

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "checkpoint/json_text.h"
@@ -125,6 +126,60 @@ float TensorBinder::scalar(const std::string& name) {
   check_float(tensor);
   if (!tensor.shape().empty()) check_shape(tensor, {1});
   return tensor::read_vector(tensor).front();
+}
+
+std::vector<int32_t> TensorBinder::permutation(const std::string& name, int64_t count) {
+  const StoredTensor& tensor = take(name);
+  if (tensor.dtype() != DType::kI64 && tensor.dtype() != DType::kI32) {
+    fail_file("{}: tensor {} is {}, but token ids must be I64 or I32", origin(tensor), in_quotes(name),
+              tensor::name_of(tensor.dtype()));
+  }
+  check_shape(tensor, {count});
+  std::vector<std::byte> scratch;
+  const std::byte* bytes = tensor.read(0, tensor.bytes(), scratch);
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  std::vector<bool> seen(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    int64_t id = 0;
+    if (tensor.dtype() == DType::kI64) {
+      std::memcpy(&id, bytes + i * sizeof(int64_t), sizeof(int64_t));
+    } else {
+      int32_t narrow = 0;
+      std::memcpy(&narrow, bytes + i * sizeof(narrow), sizeof(narrow));
+      id = narrow;
+    }
+    if (id < 0 || id >= count) {
+      fail_file("{}: tensor {} has the token id {} at {}, outside the vocabulary of {}", origin(tensor),
+                in_quotes(name), id, i, count);
+    }
+    if (seen[static_cast<size_t>(id)]) {
+      fail_file("{}: tensor {} has the token id {} twice", origin(tensor), in_quotes(name), id);
+    }
+    seen[static_cast<size_t>(id)] = true;
+    ids[i] = static_cast<int32_t>(id);
+  }
+  return ids;
+}
+
+std::vector<NotLoaded> TensorBinder::leftovers(
+    const std::function<std::optional<Leftover>(std::string_view)>& explain) const {
+  std::map<std::string_view, NotLoaded> groups;
+  for (const auto& [name, tensor] : tensors_) {
+    if (used(name)) continue;
+    const auto known = explain(name);
+    if (!known) {
+      fail_file("{}: tensor {} of shape {} has no place in the model that config.json describes",
+                origin(*tensor), in_quotes(name), tensor::shape_text(tensor->shape()));
+    }
+    NotLoaded& group = groups[known->group];
+    group.group = known->group;
+    group.reason = known->reason;
+    ++group.tensors;
+    group.bytes += tensor->bytes();
+  }
+  std::vector<NotLoaded> list;
+  for (auto& [name, group] : groups) list.push_back(std::move(group));
+  return list;
 }
 
 std::string TensorBinder::encoding_text() const {

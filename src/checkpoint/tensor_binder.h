@@ -2,12 +2,16 @@
 // taken. bind.cpp says which tensors a model has; this says what a matrix or a vector looks like in a file.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/quantization.h"
 #include "checkpoint/tensor_set.h"
 #include "tensor/matrix.h"
@@ -20,6 +24,12 @@ struct MatrixShape {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t stack = 0;
+};
+
+/// What a tensor that is there and not needed is, for people.
+struct Leftover {
+  std::string_view group;
+  std::string_view reason;
 };
 
 class TensorBinder {
@@ -41,6 +51,13 @@ class TensorBinder {
   std::vector<float> vector(const std::string& name, int64_t count);
   /// A single value, of shape [1] or [].
   float scalar(const std::string& name);
+  /// `count` token ids of type I64 or I32, each of 0 .. count - 1 once, read now.
+  std::vector<int32_t> permutation(const std::string& name, int64_t count);
+
+  /// The tensors that were not taken, grouped by what `explain` says of their names. One it cannot explain
+  /// means that config.json describes another model: an error.
+  std::vector<NotLoaded> leftovers(
+      const std::function<std::optional<Leftover>(std::string_view)>& explain) const;
 
   /// "bf16", "affine 4-bit and 8-bit, group 64": the matrices bound so far, the largest part first.
   std::string encoding_text() const;

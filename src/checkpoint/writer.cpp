@@ -85,14 +85,8 @@ class OutputFile {
 class Stage {
  public:
   Stage(const fs::path& folder, bool overwrite) : folder_(folder), stage_(folder / kStage) {
+    require_usable(folder, overwrite);
     std::error_code error;
-    const fs::file_status status = fs::status(folder, error);
-    if (fs::exists(status) && !fs::is_directory(status)) {
-      fail_usage("{} is a file, not a folder", folder.string());
-    }
-    if (!overwrite && !is_free()) {
-      fail_usage("{} is not empty; name a new folder or ask for it to be overwritten", folder.string());
-    }
     for (fs::path missing = fs::absolute(folder, error); !missing.empty() && !fs::exists(missing, error);
          missing = missing.parent_path()) {
       created_.push_back(missing);
@@ -110,6 +104,17 @@ class Stage {
   Stage& operator=(const Stage&) = delete;
 
   const fs::path& path() const { return stage_; }
+
+  static void require_usable(const fs::path& folder, bool overwrite) {
+    std::error_code error;
+    const fs::file_status status = fs::status(folder, error);
+    if (fs::exists(status) && !fs::is_directory(status)) {
+      fail_usage("{} is a file, not a folder", folder.string());
+    }
+    if (!overwrite && !is_free(folder)) {
+      fail_usage("{} is not empty; name a new folder or ask for it to be overwritten", folder.string());
+    }
+  }
 
   void require_space(size_t needed) const {
     std::error_code error;
@@ -145,9 +150,9 @@ class Stage {
   }
 
   /// Missing, empty, or holding only the remains of a killed run.
-  bool is_free() const {
+  static bool is_free(const fs::path& folder) {
     std::error_code error;
-    for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
       if (at->path().filename() != kStage) return false;
     }
     return true;
@@ -251,27 +256,48 @@ bool is_quantised(const TensorSet& tensors) {
                      [](const auto& at) { return at.first.ends_with(".scales"); });
 }
 
-}  // namespace
+/// The JSON files beside the tensors.
+struct Texts {
+  std::string config, generation;
+};
 
-void write_folder(const Checkpoint& checkpoint, const std::string& folder, const WriteOptions& options) {
-  const std::string config = config_text(checkpoint, options.spelling);
-  const std::vector<Shard> shards = plan_shards(checkpoint.tensors, options.shard_bytes);
+void write_files(const TensorSet& tensors, const Texts& texts, const std::string& folder,
+                 const WriteOptions& options) {
+  const std::vector<Shard> shards = plan_shards(tensors, options.shard_bytes);
   size_t total = 0;
   for (const Shard& shard : shards) total += shard.bytes;
 
   Stage stage(folder, options.overwrite);
   stage.require_space(total + kSpaceMargin);
   FolderWriter writer(stage.path(), options, total);
-  const char* writer_format = is_quantised(checkpoint.tensors) ? "mlx" : "pt";
+  const char* writer_format = is_quantised(tensors) ? "mlx" : "pt";
   for (const Shard& shard : shards) writer.shard(shard, writer_format);
   if (shards.size() > 1) writer.text(kIndexName, index_of(shards, total));
-  writer.text("config.json", config);
-  writer.text("generation_config.json", generation_text(checkpoint));
+  writer.text("config.json", texts.config);
+  writer.text("generation_config.json", texts.generation);
   try {
     stage.publish();
   } catch (const fs::filesystem_error& error) {
     fail(ErrorKind::kRuntime, "cannot move the checkpoint into {}: {}", folder, error.code().message());
   }
+}
+
+}  // namespace
+
+void write_folder(const Checkpoint& checkpoint, const std::string& folder, const WriteOptions& options) {
+  write_files(checkpoint.tensors, {config_text(checkpoint, options.spelling), generation_text(checkpoint)},
+              folder, options);
+}
+
+void write_assistant(const SyntheticAssistant& assistant, const std::string& folder,
+                     const WriteOptions& options) {
+  write_files(assistant.tensors,
+              {assistant_config_text(assistant, options.spelling), assistant_generation_text(assistant)},
+              folder, options);
+}
+
+void check_folder(const std::string& folder, const WriteOptions& options) {
+  Stage::require_usable(folder, options.overwrite);
 }
 
 }  // namespace slip::checkpoint

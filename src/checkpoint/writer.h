@@ -12,7 +12,7 @@
 #include <functional>
 #include <string>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/synthetic.h"
 #include "checkpoint/writer_config.h"
 
 namespace slip::checkpoint {
@@ -28,5 +28,12 @@ struct WriteOptions {
 
 /// Throws Error: kUsage when the folder is in use, kRuntime when the disk is too small, full or unwritable.
 void write_folder(const Checkpoint& checkpoint, const std::string& folder, const WriteOptions& options = {});
+
+/// The same for an assistant, under the names and in the config.json of the published ones.
+void write_assistant(const SyntheticAssistant& assistant, const std::string& folder,
+                     const WriteOptions& options = {});
+
+/// Throws what writing into this folder would throw before it began: it is in use or not a folder.
+void check_folder(const std::string& folder, const WriteOptions& options);
 
 }  // namespace slip::checkpoint

@@ -157,10 +157,10 @@ std::vector<const tensor::Matrix*> all_matrices(const model::Weights& weights) {
 
 // MLX's table: the most common format, and every module that differs from it. Empty when nothing is
 // quantised.
-Json quantisation_table(const model::Weights& weights) {
+Json quantisation_table(const std::vector<const tensor::Matrix*>& matrices) {
   std::map<std::pair<int, int>, int> votes;  // {group, bits} -> matrices
   std::map<std::string, std::pair<int, int>> modules;
-  for (const tensor::Matrix* matrix : all_matrices(weights)) {
+  for (const tensor::Matrix* matrix : matrices) {
     if (!matrix->present() || matrix->encoding != tensor::Encoding::kAffine) continue;
     const std::string& stored = matrix->weight->name();
     modules[stored.substr(0, stored.rfind('.'))] = {matrix->group, matrix->bits};
@@ -193,7 +193,7 @@ std::string config_text(const Checkpoint& checkpoint, ConfigSpelling spelling) {
              {"dtype", "bfloat16"},
              {"tie_word_embeddings", tied},
              {"text_config", text}};
-  const Json table = quantisation_table(checkpoint.weights);
+  const Json table = quantisation_table(all_matrices(checkpoint.weights));
   if (!table.empty()) whole["quantization"] = whole["quantization_config"] = table;
   return whole.dump(2) + "\n";
 }
@@ -211,6 +211,45 @@ std::string generation_text(const Checkpoint& checkpoint) {
   if (from.repetition_penalty != 1.0f) out["repetition_penalty"] = shortest(from.repetition_penalty);
   if (!from.suppress_ids.empty()) out["suppress_tokens"] = from.suppress_ids;
   return out.dump(2) + "\n";
+}
+
+std::string assistant_config_text(const SyntheticAssistant& assistant, ConfigSpelling spelling) {
+  Config config = assistant.config.text;
+  const bool unified = config.model_type.starts_with("gemma4_unified");
+  // In the file all its layers share caches; whose, the reader finds in the target.
+  for (LayerConfig& layer : config.layers) layer.kv_source = -1;
+  Json text = text_config(config, spelling);
+  text["model_type"] = unified ? "gemma4_unified_text" : "gemma4_text";
+  text["tie_word_embeddings"] = true;
+  const bool ordered = assistant.config.centroids > 0;
+  // Published dense ones name 2048 and 32 all the same and do not use them.
+  Json whole{
+      {"architectures", {unified ? "Gemma4UnifiedAssistantForCausalLM" : "Gemma4AssistantForCausalLM"}},
+      {"model_type", config.model_type},
+      {"dtype", "bfloat16"},
+      {"backbone_hidden_size", assistant.config.backbone_hidden},
+      {"use_ordered_embeddings", ordered},
+      {"num_centroids", ordered ? assistant.config.centroids : 2048},
+      {"centroid_intermediate_top_k", ordered ? assistant.config.kept_centroids : 32},
+      {"tie_word_embeddings", true},
+      {"text_config", text}};
+  std::vector<const tensor::Matrix*> matrices = all_matrices(assistant.weights.text);
+  for (const tensor::Matrix* matrix : {&assistant.weights.pre_projection, &assistant.weights.post_projection,
+                                       &assistant.weights.centroids}) {
+    matrices.push_back(matrix);
+  }
+  const Json table = quantisation_table(matrices);
+  if (!table.empty()) whole["quantization"] = whole["quantization_config"] = table;
+  return whole.dump(2) + "\n";
+}
+
+std::string assistant_generation_text(const SyntheticAssistant& assistant) {
+  const Config& config = assistant.config.text;
+  return Json{{"bos_token_id", config.bos_id},
+              {"pad_token_id", config.pad_id},
+              {"eos_token_id", config.eos_ids}}
+             .dump(2) +
+         "\n";
 }
 
 }  // namespace slip::checkpoint

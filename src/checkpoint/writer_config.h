@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/synthetic.h"
 
 namespace slip::checkpoint {
 
@@ -20,5 +20,9 @@ std::string config_text(const Checkpoint& checkpoint, ConfigSpelling spelling);
 
 /// The text of generation_config.json.
 std::string generation_text(const Checkpoint& checkpoint);
+
+/// The same two for an assistant.
+std::string assistant_config_text(const SyntheticAssistant& assistant, ConfigSpelling spelling);
+std::string assistant_generation_text(const SyntheticAssistant& assistant);
 
 }  // namespace slip::checkpoint

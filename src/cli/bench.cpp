@@ -10,6 +10,7 @@
 #include "checkpoint/synthetic.h"
 #include "cli/backend_options.h"
 #include "cli/bench_run.h"
+#include "cli/bench_speculation.h"
 #include "cli/build_info.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -30,8 +31,11 @@ struct BenchOptions {
   int bits = 4;
   int group = 64;
   BackendOptions backend;
-  std::string widths, depths;
+  std::string widths, contexts;
   BenchPlan plan;
+  std::optional<double> acceptance;
+  DraftOptions draft;
+  SpeculationPlan speculation;
   bool json = false;
 };
 
@@ -56,33 +60,54 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   parser.integer({"--group", "N", "columns per scale: 32, 64 or 128 (default 64)"}, 32, 128, options.group);
   parser.group("Measurements");
   parser.text({"--widths", "LIST", "rows checked together (default 1,2,4,8,16)"}, options.widths);
-  parser.text({"--depths", "LIST", "positions in the cache before decoding (default 0)"}, options.depths);
+  parser.text({"--contexts", "LIST", "positions in the cache before decoding (default 0)"}, options.contexts);
   parser.integer({"--prompt", "N", "prompt length to time, 0 for none (default 512)"}, 0, 1 << 20,
                  options.plan.prompt);
   parser.integer({"--steps", "N", "decode steps per repetition (default 8)"}, 1, 100000,
                  options.plan.decode_steps);
   parser.integer({"--repeats", "N", "repetitions, taken in turns (default 5)"}, 1, 1000,
                  options.plan.repeats);
-  parser.flag("--json", options.json, "print JSON instead of markdown");
+  parser.flag("--phases", options.plan.phases, "time the phases of a step at every width");
+  parser.group("Speculation, on made-up weights of a model and an assistant");
+  parser.number({"--acceptance", "P", "share of tokens the assistant guesses right, 0 to 1"}, 0, 1,
+                options.acceptance);
+  parser.integer({"--tokens", "N", "per answer (default 128)"}, 2, 100000, options.speculation.tokens);
+  parser.choice({"--draft-kind", "KIND", "auto, mtp or suffix (default auto)"}, {"auto", "mtp", "suffix"},
+                options.draft.kind);
+  parser.text({"--draft-depth", "N", "guesses per round, or auto: as many as pay (default)"},
+              options.draft.depth);
+  parser.choice({"--draft-bits", "N", "of the assistant: 4, 8 or 16 (default 8)"}, {"4", "8", "16"},
+                options.draft.bits);
   parser.group("Running");
+  parser.flag("--json", options.json, "print JSON instead of markdown");
   add_backend_options(parser, options.backend);
   parser.footer("Figures are medians; the share is of the read bandwidth measured in the same run.");
   if (!parser.parse(args)) return false;
   if (!options.widths.empty()) options.plan.widths = parse_list("--widths", options.widths, 1, 512);
-  if (!options.depths.empty()) options.plan.depths = parse_list("--depths", options.depths, 0, 1 << 20);
+  if (!options.contexts.empty())
+    options.plan.contexts = parse_list("--contexts", options.contexts, 0, 1 << 20);
   if (options.shape.empty() == options.model.model.empty())
     fail_usage("bench needs either -m MODEL or --shape NAME");
+  if (options.acceptance && options.shape.empty())
+    fail_usage("--acceptance is measured on made-up weights; use --shape NAME instead of -m");
+  options.draft.fixed_depth();
   return true;
+}
+
+checkpoint::SynthOptions synth_options(const BenchOptions& options) {
+  checkpoint::SynthOptions synth;
+  synth.shape = options.shape;
+  synth.bits = options.bits;
+  synth.group = options.group;
+  synth.acceptance = options.acceptance;
+  synth.assistant_bits = options.draft.bits == "4" ? 4 : options.draft.bits == "16" ? 16 : 8;
+  return synth;
 }
 
 LoadedModel open_subject(const BenchOptions& options) {
   if (options.shape.empty()) return open_model(model_folder(options.model), /*with_tokenizer=*/false);
   LoadedModel model;
-  checkpoint::SynthOptions synth;
-  synth.shape = options.shape;
-  synth.bits = options.bits;
-  synth.group = options.group;
-  model.checkpoint = checkpoint::synthesize(synth);
+  model.checkpoint = checkpoint::synthesize(synth_options(options));
   return model;
 }
 
@@ -115,7 +140,7 @@ struct Report {
     text += "| measurement | tok/s | ms per step | GB/s | share of bandwidth |\n|---|---|---|---|---|\n";
     for (const DecodeResult& at : result.decode) {
       text +=
-          fmt::format("| decode at {} | {:.2f} | {:.2f} | {:.1f} | {:.0f} % |\n", at.depth, 1 / at.seconds,
+          fmt::format("| decode at {} | {:.2f} | {:.2f} | {:.1f} | {:.0f} % |\n", at.context, 1 / at.seconds,
                       at.seconds * 1e3, at.bytes / at.seconds / 1e9, 100 * share(at.bytes, at.seconds));
     }
     if (result.prompt > 0) {
@@ -130,6 +155,21 @@ struct Report {
     for (const WidthResult& at : result.widths) {
       const std::string ratio = result.widths[0].width == 1 ? fmt::format("{:.2f}", at.seconds / base) : "";
       text += fmt::format("| {} | {:.2f} | {} |\n", at.width, at.seconds * 1e3, ratio);
+    }
+    return text + phase_tables();
+  }
+
+  std::string phase_tables() const {
+    std::string text;
+    for (const WidthResult& at : result.widths) {
+      if (at.phases.empty()) continue;
+      text +=
+          fmt::format("\n| phase at width {} | ms | MB of weights | GB/s |\n|---|---|---|---|\n", at.width);
+      for (const auto& phase : at.phases) {
+        const auto bytes = static_cast<double>(phase.bytes);
+        text += fmt::format("| {} | {:.3f} | {:.1f} | {:.1f} |\n", phase.name, phase.seconds * 1e3,
+                            bytes / 1e6, bytes / phase.seconds / 1e9);
+      }
     }
     return text;
   }
@@ -149,13 +189,17 @@ struct Report {
                         {"decode", ordered_json::array()},
                         {"widths", ordered_json::array()}};
     for (const DecodeResult& at : result.decode) {
-      out["decode"].push_back({{"depth", at.depth},
+      out["decode"].push_back({{"context", at.context},
                                {"tokens_per_second", 1 / at.seconds},
                                {"bytes_per_second", at.bytes / at.seconds},
                                {"share_of_bandwidth", share(at.bytes, at.seconds)}});
     }
     for (const WidthResult& at : result.widths) {
       out["widths"].push_back({{"width", at.width}, {"seconds_per_step", at.seconds}});
+      for (const auto& phase : at.phases) {
+        out["widths"].back()["phases"].push_back(
+            {{"phase", phase.name}, {"seconds", phase.seconds}, {"bytes", phase.bytes}});
+      }
     }
     if (result.prompt > 0) {
       out["prompt"] = {{"tokens", result.prompt},
@@ -165,11 +209,37 @@ struct Report {
   }
 };
 
+/// The assistant is made beside the model; the widths and prompts of the plain benchmark are left out.
+int run_pair(const BenchOptions& options, LoadedModel& model) {
+  Drafters drafters;
+  if (options.draft.kind != "suffix")
+    drafters.synthetic = checkpoint::synthesize_assistant(synth_options(options));
+  load_drafters(drafters, options.draft, *model.backend, 1);
+  const InterruptGuard guard;
+  SpeculationPlan plan = options.speculation;
+  plan.repeats = options.plan.repeats;
+  const double bandwidth = model.backend->measure_read_bandwidth();
+  const auto results =
+      run_speculation(*model.backend, drafters, plan, [&guard] { return guard.interrupted(); });
+  const double bandwidth_after = model.backend->measure_read_bandwidth();
+  write_out(options.json
+                ? speculation_json(results).dump(2) + "\n"
+                : fmt::format("{}, {} on {}, slipstream {} {}, {}\n{}\nassistant {}, acceptance {}, draft "
+                              "kind {}, depth {}; read bandwidth {:.1f} GB/s before, {:.1f} after\n{}",
+                              model.checkpoint->path, model.checkpoint->format, cpu_info().name,
+                              build_version(), build_commit(), today(), model.backend->description(),
+                              drafters.synthetic ? drafters.synthetic->format : "none", *options.acceptance,
+                              options.draft.kind, options.draft.depth, bandwidth / 1e9, bandwidth_after / 1e9,
+                              speculation_table(results)));
+  return kExitOk;
+}
+
 int run_command(const Arguments& args) {
   BenchOptions options;
   if (!parse_bench(args, options)) return kExitOk;
   LoadedModel model = open_subject(options);
   load_weights(model, cpu_options(options.backend));
+  if (options.acceptance) return run_pair(options, model);
   const InterruptGuard guard;
   const BenchResult result =
       run_bench(*model.backend, options.plan, [&guard] { return guard.interrupted(); });

@@ -66,30 +66,42 @@ class Feed {
   uint64_t drawn_ = 0;
 };
 
+/// Apart from the other measurements, since reading clocks takes time too.
+void time_phases(backend::Backend& backend, Feed& feed, int repeats, std::vector<WidthResult>& widths) {
+  const int steps = 4 * repeats;
+  for (WidthResult& at : widths) {
+    backend.time_phases();
+    for (int i = 0; i < steps; ++i) feed.step(at.width, false, true);
+    at.phases = backend.phase_times();
+    for (auto& phase : at.phases) phase.seconds /= steps;
+  }
+}
+
 }  // namespace
 
 BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
                       const std::function<bool()>& interrupted) {
   const int widest = plan.widths.empty() ? 1 : *std::max_element(plan.widths.begin(), plan.widths.end());
-  const int deepest = *std::max_element(plan.depths.begin(), plan.depths.end());
-  const int64_t room = int64_t{deepest} + plan.repeats * plan.decode_steps + widest + 1;
+  const int longest = *std::max_element(plan.contexts.begin(), plan.contexts.end());
+  const int64_t room = int64_t{longest} + plan.repeats * plan.decode_steps + widest + 1;
   if (std::max<int64_t>(room, plan.prompt) > backend.config().max_positions) {
-    fail_usage("the measurement needs {} positions and this model has {}; use a smaller --depth or --prompt",
-               std::max<int64_t>(room, plan.prompt), backend.config().max_positions);
+    fail_usage(
+        "the measurement needs {} positions and this model has {}; use a smaller --contexts or --prompt",
+        std::max<int64_t>(room, plan.prompt), backend.config().max_positions);
   }
   std::vector<std::unique_ptr<Feed>> feeds;
-  for (const int depth : plan.depths) {
+  for (const int context : plan.contexts) {
     feeds.push_back(std::make_unique<Feed>(backend, room, interrupted));
-    if (depth > 0) feeds.back()->prompt(depth);
+    if (context > 0) feeds.back()->prompt(context);
   }
   // The first steps touch fresh memory; they are not counted.
   for (const auto& feed : feeds) feed->step(1, false, true);
 
   std::vector<double> bandwidth, prompt;
-  std::vector<std::vector<double>> decode(plan.depths.size()), widths(plan.widths.size());
+  std::vector<std::vector<double>> decode(plan.contexts.size()), widths(plan.widths.size());
   for (int repeat = 0; repeat < plan.repeats; ++repeat) {
     bandwidth.push_back(backend.measure_read_bandwidth());
-    for (size_t d = 0; d < plan.depths.size(); ++d) {
+    for (size_t d = 0; d < plan.contexts.size(); ++d) {
       for (int i = 0; i < plan.decode_steps; ++i) decode[d].push_back(feeds[d]->step(1, true, true));
     }
     for (size_t w = 0; w < plan.widths.size(); ++w) {
@@ -106,13 +118,14 @@ BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
   result.bandwidth = median(bandwidth);
   result.bandwidth_low = *std::min_element(bandwidth.begin(), bandwidth.end());
   result.bandwidth_high = *std::max_element(bandwidth.begin(), bandwidth.end());
-  for (size_t d = 0; d < plan.depths.size(); ++d) {
-    const int middle = plan.depths[d] + plan.repeats * plan.decode_steps / 2;
+  for (size_t d = 0; d < plan.contexts.size(); ++d) {
+    const int middle = plan.contexts[d] + plan.repeats * plan.decode_steps / 2;
     const size_t bytes = backend.streamed_bytes() + backend.kv_layout().bytes_read_at(middle);
-    result.decode.push_back({plan.depths[d], median(decode[d]), static_cast<double>(bytes)});
+    result.decode.push_back({plan.contexts[d], median(decode[d]), static_cast<double>(bytes)});
   }
   for (size_t w = 0; w < plan.widths.size(); ++w)
     result.widths.push_back({plan.widths[w], median(widths[w])});
+  if (plan.phases) time_phases(backend, *feeds[0], plan.repeats, result.widths);
   if (plan.prompt > 0) {
     result.prompt = plan.prompt;
     result.prompt_seconds = *std::min_element(prompt.begin(), prompt.end());

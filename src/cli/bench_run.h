@@ -13,28 +13,30 @@ namespace slip::cli {
 
 struct BenchPlan {
   std::vector<int> widths = {1, 2, 4, 8, 16};
-  std::vector<int> depths = {0};  // positions in the cache before decoding
-  int decode_steps = 8;           // per repetition and depth
-  int prompt = 512;               // 0 = no prompt measurement
+  std::vector<int> contexts = {0};  // positions in the cache before decoding
+  int decode_steps = 8;             // per repetition and context
+  int prompt = 512;                 // 0 = no prompt measurement
   int repeats = 5;
+  bool phases = false;  // time the phases of every width
 };
 
 struct DecodeResult {
-  int depth = 0;
+  int context = 0;     // positions in the cache at the start
   double seconds = 0;  // per token
   double bytes = 0;    // weights and KV read per token
 };
 
 struct WidthResult {
   int width = 0;
-  double seconds = 0;  // per step
+  double seconds = 0;                                    // per step
+  std::vector<backend::Backend::PhaseTime> phases = {};  // per step, when asked for
 };
 
 struct BenchResult {
   double bandwidth = 0;  // bytes per second
   double bandwidth_low = 0, bandwidth_high = 0;
   std::vector<DecodeResult> decode;
-  std::vector<WidthResult> widths;  // at the first depth
+  std::vector<WidthResult> widths;  // at the first context
   int prompt = 0;
   double prompt_seconds = 0;  // whole prompt, in chunks, the last row with logits
 };

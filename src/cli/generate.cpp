@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/draft_colours.h"
+#include "cli/drafters.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
@@ -30,7 +32,7 @@ constexpr int kDefaultAnswer = 8192;
 class Answer {
  public:
   Answer(const GenerateOptions& options, const text::Tokenizer* tokenizer)
-      : options_(options), tokenizer_(tokenizer) {}
+      : options_(options), tokenizer_(tokenizer), painted_(options.show_drafts && stdout_is_terminal()) {}
 
   /// For the engine's sink, which must not throw: a failed write is kept and ends the answer.
   void take(const engine::Delta& delta) {
@@ -43,6 +45,7 @@ class Answer {
     finish_ = delta.finish;
     if (delta.stats != nullptr) stats_ = *delta.stats;
     error_ = delta.error;
+    error_kind_ = delta.error_kind;
   }
   bool failed() const { return failure_ != nullptr; }
 
@@ -50,7 +53,7 @@ class Answer {
   void end() {
     if (failure_) std::rethrow_exception(failure_);
     if (!options_.json && !ends_line_) write_out("\n");
-    if (finish_ == engine::FinishReason::kError) fail(ErrorKind::kRuntime, "{}", error_);
+    if (finish_ == engine::FinishReason::kError) fail(error_kind_, "{}", error_);
   }
 
   ordered_json json() const {
@@ -67,9 +70,16 @@ class Answer {
     std::string text(delta.text);
     if (options_.ids && delta.token >= 0)
       text = fmt::format("{}{}", tokens_.size() > 1 ? " " : "", delta.token);
-    if (text.empty()) return;
-    ends_line_ = text.ends_with('\n');
-    write_out(text);
+    if (!text.empty()) ends_line_ = text.ends_with('\n');
+    if (painted_) text = paint(delta, text);
+    if (!text.empty()) write_out(text);
+  }
+  std::string paint(const engine::Delta& delta, const std::string& text) const {
+    if (!options_.verbose) return painted(delta, text, {});
+    return painted(delta, text, [this](int token) {
+      if (tokenizer_ == nullptr) return fmt::format(" {}", token);
+      return tokenizer_->decode({&token, 1});
+    });
   }
   void keep(const engine::Delta& delta) {
     text_ += delta.text;
@@ -93,8 +103,10 @@ class Answer {
   ordered_json logprobs_ = ordered_json::array();
   engine::Stats stats_;
   engine::FinishReason finish_ = engine::FinishReason::kNone;
+  ErrorKind error_kind_ = ErrorKind::kRuntime;
   std::exception_ptr failure_;
   bool ends_line_ = false;
+  const bool painted_;
 };
 
 std::vector<int> encode_prompt(const GenerateOptions& options, const LoadedModel& model,
@@ -149,10 +161,30 @@ void answer_request(engine::Engine& engine, engine::Request request, Answer& ans
 SpeedReport measure(backend::Backend& backend, const engine::Stats& stats) {
   SpeedReport report{.stats = stats};
   const int middle = stats.prompt_tokens + stats.output_tokens / 2;
-  report.bytes_per_token =
+  report.bytes_per_pass =
       static_cast<double>(backend.streamed_bytes() + backend.kv_layout().bytes_read_at(middle));
   if (report.decode_rate() > 0) report.read_bandwidth = backend.measure_read_bandwidth();
   return report;
+}
+
+/// What is used, before the answer.
+std::string announcement(const GenerateOptions& options, const Drafters& drafters) {
+  std::string text = fmt::format("drafting: {}\n", drafters.description);
+  if (options.show_drafts && !options.json) {
+    text += stdout_is_terminal() ? colour_legend(options.verbose) + "\n"
+                                 : "--show-drafts: the output is no terminal, so nothing is coloured\n";
+  }
+  return text;
+}
+
+/// How it went, after it.
+std::string closing(const SpeedReport& report, const LoadedModel& model, const Drafters& drafters) {
+  std::string text = fmt::format("{} | {}\n", statistics_text(report), model.backend->description());
+  if (drafters.speculator == nullptr) return text;
+  const std::string speculation = speculation_text(report.stats.speculation);
+  if (!speculation.empty()) text += fmt::format("drafting: {}\n", speculation);
+  for (const std::string& failure : drafters.speculator->failures()) text += failure + "\n";
+  return text;
 }
 
 int run_generate(const Arguments& args) {
@@ -165,17 +197,20 @@ int run_generate(const Arguments& args) {
   engine::Request request = make_request(options, model, encode_prompt(options, model, text));
   require_context(options, model.config(), request.prompt.size());
   const uint64_t seed = request.sampling.seed;
+  Drafters drafters = open_drafters(options.draft, options.model.model, folder, *model.checkpoint);
   load_weights(model, cpu_options(options.backend));
+  load_drafters(drafters, options.draft, *model.backend, 1);
+  if (!options.quiet) write_err(announcement(options, drafters));
 
-  engine::Engine engine(*model.backend, {.context = options.context, .sequences = 1});
+  engine::Engine engine(*model.backend, {.context = options.context, .sequences = 1},
+                        drafters.speculator.get());
   Answer answer(options, model.tokenizer ? &*model.tokenizer : nullptr);
   answer_request(engine, std::move(request), answer);
   answer.end();
 
   if (options.json || !options.quiet) {
     const SpeedReport report = measure(*model.backend, answer.stats());
-    if (!options.quiet)
-      write_err(fmt::format("{} | {}\n", statistics_text(report), model.backend->description()));
+    if (!options.quiet) write_err(closing(report, model, drafters));
     if (options.json) {
       ordered_json out = answer.json();
       out["seed"] = seed;

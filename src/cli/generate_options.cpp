@@ -30,7 +30,8 @@ void add_output_options(Parser& parser, GenerateOptions& options) {
   parser.integer({"--logprobs", "N", "with --json: log probabilities of the N likeliest tokens"}, 0,
                  sample::kMaxTopLogprobs, options.sampling.logprobs);
   parser.flag("--json", options.json, "print one JSON object at the end instead of streaming text");
-  parser.flag("-q,--quiet", options.quiet, "no statistics on stderr");
+  parser.flag("-q,--quiet", options.quiet, "no settings and statistics on stderr");
+  parser.flag("-v,--verbose", options.verbose, "more about what happens");
 }
 
 }  // namespace
@@ -41,6 +42,9 @@ bool parse_generate(const Arguments& args, GenerateOptions& options) {
   add_input_options(parser, options, images);
   add_output_options(parser, options);
   add_sampling_options(parser, options.sampling);
+  parser.group("Speculation (changes the speed, never the text)");
+  add_draft_options(parser, options.draft);
+  parser.flag("--show-drafts", options.show_drafts, "colour accepted guesses; with -v also rejected ones");
   parser.group("Running");
   add_backend_options(parser, options.backend);
   parser.integer(
@@ -49,6 +53,9 @@ bool parse_generate(const Arguments& args, GenerateOptions& options) {
   parser.footer("Ctrl-C ends the answer and prints the statistics (exit code 130); a second one kills.");
   if (!parser.parse(args)) return false;
 
+  check_draft_options(options.draft);
+  if (options.show_drafts && options.json)
+    fail_usage("--show-drafts colours text; with --json there is none, leave one of them out");
   if (!images.empty()) fail_usage("--image: this build has no images yet; ask with text alone");
   if (options.model.model.empty()) fail_usage("no model is given; use -m MODEL");
   if (options.raw && !options.system.empty())

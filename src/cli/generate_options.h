@@ -7,6 +7,7 @@
 
 #include "cli/backend_options.h"
 #include "cli/command.h"
+#include "cli/draft_options.h"
 #include "cli/model_options.h"
 #include "cli/sampling_options.h"
 
@@ -23,6 +24,9 @@ struct GenerateOptions {
   std::vector<std::string> stops;
   bool json = false;
   bool quiet = false;
+  bool verbose = false;      // with show_drafts: rejected guesses too
+  bool show_drafts = false;  // colours
+  DraftOptions draft;
   BackendOptions backend;
   int context = 0;  // 0 = what the prompt and the answer need
 };

@@ -1,4 +1,4 @@
-#include "cli/golden_case.h"
+#include "cli/golden_support.h"
 
 #include <fmt/format.h>
 
@@ -26,147 +26,10 @@ namespace cpu = backend::cpu;
 using Json = nlohmann::json;
 using Result = Check::Result;
 
-constexpr const char* kLargest = "max |error|";
-constexpr const char* kRelative = "relative L2";
-constexpr const char* kBits = "differing bits";
-
-/// expected.json and expected.safetensors of a model case.
-class Expected {
- public:
-  explicit Expected(const std::string& folder)
-      : path_(folder + "/expected.json"), file_(folder + "/expected.safetensors") {
-    facts_ = Json::parse(read_text_file(path_), nullptr, false);
-    if (!facts_.is_object()) fail_file("{}: is not a JSON object", path_);
-    checkpoint::add_safetensors(file_, tensors_);
-  }
-
-  bool has(const std::string& name) const { return facts_.contains(name) || tensors_.find(name) != nullptr; }
-
-  std::vector<int> tokens(const std::string& name) const {
-    const auto at = facts_.find(name);
-    if (at == facts_.end() || !at->is_array()) fail_file("{}: has no list {}", path_, name);
-    std::vector<int> list;
-    for (const auto& item : *at) {
-      if (!item.is_number_integer()) fail_file("{}: {} has an entry that is no token id", path_, name);
-      list.push_back(item.get<int>());
-    }
-    return list;
-  }
-  std::vector<float> floats(const std::string& name) const {
-    const auto& tensor = find(name);
-    if (!tensor::is_float_storage(tensor.dtype()))
-      fail_file("{}: {} is not a float tensor", file_.path(), name);
-    return tensor::read_vector(tensor);
-  }
-  std::vector<int> ids(const std::string& name) const {
-    const auto& tensor = find(name);
-    if (tensor.dtype() != tensor::DType::kI64) fail_file("{}: {} is not an I64 tensor", file_.path(), name);
-    std::vector<std::byte> scratch;
-    const std::byte* bytes = tensor.read(0, tensor.bytes(), scratch);
-    std::vector<int> list(static_cast<size_t>(tensor.elements()));
-    for (size_t i = 0; i < list.size(); ++i) {
-      int64_t value;
-      std::memcpy(&value, bytes + i * sizeof(value), sizeof(value));
-      list[i] = static_cast<int>(value);
-    }
-    return list;
-  }
-
- private:
-  const tensor::StoredTensor& find(const std::string& name) const {
-    const auto* tensor = tensors_.find(name);
-    if (tensor == nullptr) fail_file("{}: has no tensor {}", file_.path(), name);
-    return *tensor;
-  }
-
-  std::string path_;
-  MappedFile file_;
-  Json facts_;
-  checkpoint::TensorSet tensors_;
-};
-
-double largest_error(std::span<const float> got, std::span<const float> want) {
-  double worst = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double error = std::abs(static_cast<double>(got[i]) - want[i]);
-    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
-  }
-  return worst;
-}
-
-double relative_error(std::span<const float> got, std::span<const float> want) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    difference += std::pow(static_cast<double>(got[i]) - want[i], 2);
-    size += std::pow(static_cast<double>(want[i]), 2);
-  }
-  return std::sqrt(difference / std::max(size, 1e-300));
-}
-
-Check judge(std::string name, double worst, double bound, const char* measure, std::string note = "") {
-  const bool good = worst <= bound;  // false for NaN
-  return {std::move(name), worst, bound, measure, good ? Result::kPass : Result::kFail, std::move(note)};
-}
-
-/// A model of the case on the CPU, fed with token ids.
-class Model {
- public:
-  Model(const checkpoint::Checkpoint& checkpoint, cpu::ActivationMode activations, kv::Storage storage,
-        int threads) {
-    cpu::CpuOptions options;
-    options.threads = threads;
-    options.activations = activations;
-    options.kv_storage = storage;
-    backend_ = cpu::load(checkpoint.config, checkpoint.weights, options);
-    vocab_ = static_cast<size_t>(checkpoint.config.vocab);
-    hidden_ = static_cast<size_t>(checkpoint.config.hidden);
-    restart();
-  }
-
-  void restart() {
-    cache_ = backend_->new_cache();
-    logits.clear();
-    hidden.clear();
-  }
-
-  /// Appends tokens in steps of at most `width` rows and collects their logits and hidden states.
-  void feed(std::span<const int> tokens, size_t width) {
-    cache_->reserve(cache_->length() + static_cast<int64_t>(tokens.size()));
-    for (size_t at = 0; at < tokens.size(); at += width) {
-      const size_t count = std::min(width, tokens.size() - at);
-      std::vector<backend::Row> rows(count);
-      for (size_t i = 0; i < count; ++i) {
-        rows[i].token = tokens[at + i];
-        rows[i].position = cache_->length() + static_cast<int>(i);
-      }
-      kv::Cache* sequences[] = {cache_.get()};
-      cache_->stage(static_cast<int>(count));
-      const backend::Output out = backend_->run({rows, sequences});
-      cache_->commit(static_cast<int>(count));
-      logits.insert(logits.end(), out.logits, out.logits + count * vocab_);
-      hidden.insert(hidden.end(), out.hidden, out.hidden + count * hidden_);
-    }
-  }
-
-  std::span<const float> last_logits() const { return std::span(logits).last(vocab_); }
-  size_t max_rows() const { return static_cast<size_t>(backend_->max_rows()); }
-
-  std::vector<float> logits;  // [tokens fed, vocab]
-  std::vector<float> hidden;  // [tokens fed, h]
-
- private:
-  std::unique_ptr<backend::Backend> backend_;
-  std::unique_ptr<kv::Cache> cache_;
-  size_t vocab_ = 0, hidden_ = 0;
-};
-
-int argmax(std::span<const float> row) {
-  return static_cast<int>(std::max_element(row.begin(), row.end()) - row.begin());
-}
-
 /// Follows the reference's continuation; a token counts as wrong when the model prefers another by more than
 /// `slack`.
-double wrong_tokens(Model& model, std::span<const int> prompt, std::span<const int> expected, double slack) {
+double wrong_tokens(GoldenModel& model, std::span<const int> prompt, std::span<const int> expected,
+                    double slack) {
   model.restart();
   model.feed(prompt, model.max_rows());
   int wrong = 0;
@@ -187,7 +50,7 @@ double differing_bits(const std::vector<float>& a, const std::vector<float>& b) 
 }
 
 /// The same prompt at every width gives the same bits.
-Check width_check(const std::string& name, Model& model, std::span<const int> prompt) {
+Check width_check(const std::string& name, GoldenModel& model, std::span<const int> prompt) {
   model.restart();
   model.feed(prompt, model.max_rows());
   const std::vector<float> whole = model.logits;
@@ -220,18 +83,6 @@ Check reference_check(const checkpoint::Checkpoint& checkpoint, std::span<const 
   return judge(label + "prompt logits, reference", error, 5e-3, kLargest);
 }
 
-/// The prompt of the case, every id inside the model's vocabulary.
-std::vector<int> prompt_of(const Expected& expected, const checkpoint::Checkpoint& checkpoint) {
-  std::vector<int> prompt = expected.ids("prompt_ids");
-  for (const int id : prompt) {
-    if (id < 0 || id >= checkpoint.config.vocab) {
-      fail_file("expected.safetensors: prompt_ids has the id {}, outside the vocabulary of {}", id,
-                checkpoint.path);
-    }
-  }
-  return prompt;
-}
-
 void check_target(const std::string& folder, const Expected& expected, const VerifyOptions& options,
                   std::vector<Check>& checks) {
   const auto checkpoint = checkpoint::open(folder + "/target");
@@ -242,18 +93,18 @@ void check_target(const std::string& folder, const Expected& expected, const Ver
   }
   checks.push_back(reference_check(*checkpoint, prompt, want, ""));
 
-  Model exact(*checkpoint, cpu::ActivationMode::kFloat, kv::Storage::kF32, options.threads);
+  GoldenModel exact(*checkpoint, cpu::ActivationMode::kFloat, kv::Storage::kF32, options.threads);
   exact.feed(prompt, exact.max_rows());
   checks.push_back(judge("prompt logits", largest_error(exact.logits, want), 5e-3, kLargest));
   checks.push_back(
       judge("last hidden", largest_error(exact.hidden, expected.floats("last_hidden")), 5e-3, kLargest));
   checks.push_back(judge("greedy tokens", wrong_tokens(exact, prompt, expected.tokens("greedy_tokens"), 0), 0,
-                         "wrong tokens"));
+                         kWrongTokens));
   checks.push_back(width_check("widths 1..16 give the same bits", exact, prompt));
 
   // Serving keeps K and V as bf16, which the golden results do not; so compare with our reference rounding
   // the same way.
-  Model served(*checkpoint, cpu::ActivationMode::kFloat, kv::Storage::kBf16, options.threads);
+  GoldenModel served(*checkpoint, cpu::ActivationMode::kFloat, kv::Storage::kBf16, options.threads);
   served.feed(prompt, served.max_rows());
   const double rounded = relative_error(served.logits, reference_logits(*checkpoint, prompt, true));
   checks.push_back(judge("bf16 cache, against the reference", rounded, 1.5e-2, kRelative));
@@ -270,14 +121,14 @@ void check_quantised(const std::string& folder, int bits, const Expected& expect
   for (const auto mode : {cpu::ActivationMode::kFloat, cpu::ActivationMode::kInt16}) {
     const bool rounded = mode != cpu::ActivationMode::kFloat;
     const std::string suffix = rounded ? ", 16-bit activations" : ", float activations";
-    Model model(*checkpoint, mode, kv::Storage::kF32, options.threads);
+    GoldenModel model(*checkpoint, mode, kv::Storage::kF32, options.threads);
     model.feed(prompt, model.max_rows());
     const double error = relative_error(model.logits, want);
     checks.push_back(judge(label + "prompt logits" + suffix, error, rounded ? 1.5e-2 : 1e-3, kRelative));
     // A token is only compared where the preference is clearer than the error of the logits themselves.
     const double slack = 2 * largest_error(model.logits, want);
     const double wrong = wrong_tokens(model, prompt, expected.tokens(key + "_greedy_tokens"), slack);
-    checks.push_back(judge(label + "greedy tokens" + suffix, wrong, 0, "wrong tokens"));
+    checks.push_back(judge(label + "greedy tokens" + suffix, wrong, 0, kWrongTokens));
     checks.push_back(width_check(label + "widths 1..16" + suffix, model, prompt));
   }
 }
@@ -294,8 +145,8 @@ std::vector<Check> verify_model(const std::string& folder, const VerifyOptions& 
     if (expected.has(fmt::format("mlx{}_logits", bits)))
       check_quantised(folder, bits, expected, options, checks);
   }
-  if (expected.has("draft_tokens")) skip(checks, "assistant", "this build has no drafters yet");
-  if (expected.has("dflash_rounds")) skip(checks, "dflash", "this build has no drafters yet");
+  if (expected.has("draft_tokens")) check_assistant(folder, expected, options, checks);
+  if (expected.has("dflash_rounds")) check_dflash(folder, expected, options, checks);
   if (expected.has("image_logits")) skip(checks, "image", "this build has no images yet");
   if (expected.has("video_logits")) skip(checks, "video", "this build has no video yet");
   if (expected.has("audio_logits")) skip(checks, "audio", "this build has no audio yet");

@@ -10,9 +10,10 @@ namespace slip::cli {
 namespace {
 
 // A model that is swapped or kills its neighbours helps nobody; a cache of one page is the least it needs.
-void require_memory(const checkpoint::Checkpoint& checkpoint, const ModelReport& report) {
+void require_memory(const checkpoint::Checkpoint& checkpoint, const ModelReport& report,
+                    kv::Storage storage) {
   const size_t available = memory_info().available;
-  const size_t needed = memory_needed(report, checkpoint.config, kv::kPagePositions);
+  const size_t needed = memory_needed(report, checkpoint.config, kv::kPagePositions, storage);
   if (available == 0 || needed <= available) return;
   fail(ErrorKind::kOutOfMemory,
        "{} needs {} of memory and {} are available; close other programs, or use a model with fewer bits or "
@@ -31,7 +32,7 @@ LoadedModel open_model(const std::string& folder, bool with_tokenizer) {
 
 void load_weights(LoadedModel& model, backend::cpu::CpuOptions options) {
   const ModelReport report = report_on(*model.checkpoint);
-  require_memory(*model.checkpoint, report);
+  require_memory(*model.checkpoint, report, options.kv_storage);
   ProgressBar bar("loading");
   options.progress = [&bar, total = report.packed_bytes](double share) {
     bar.update(static_cast<size_t>(share * static_cast<double>(total)), total);

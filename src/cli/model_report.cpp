@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "kv/layout.h"
 #include "model/program.h"
 
 namespace slip::cli {
@@ -108,8 +107,9 @@ ModelReport report_on(const checkpoint::Checkpoint& checkpoint) {
   return report;
 }
 
-size_t memory_needed(const ModelReport& report, const model::Config& config, int64_t context) {
-  const kv::Layout layout(config, kv::Storage::kBf16, kStepRows);
+size_t memory_needed(const ModelReport& report, const model::Config& config, int64_t context,
+                     kv::Storage storage) {
+  const kv::Layout layout(config, storage, kStepRows);
   // A step's activations: per row some vectors of the widest layer, and a few rows of logits. Program and
   // tables on top.
   int widest = config.hidden;

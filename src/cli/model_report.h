@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "kv/layout.h"
 
 namespace slip::cli {
 
@@ -41,6 +42,7 @@ struct ModelReport {
 ModelReport report_on(const checkpoint::Checkpoint& checkpoint);
 
 /// Memory to run one sequence of `context` positions: packed weights, cache, and what a step works in.
-size_t memory_needed(const ModelReport& report, const model::Config& config, int64_t context);
+size_t memory_needed(const ModelReport& report, const model::Config& config, int64_t context,
+                     kv::Storage storage = kv::Storage::kBf16);
 
 }  // namespace slip::cli

@@ -48,6 +48,9 @@ void write_out(std::string_view text) {
 void write_err(std::string_view text) {
   write_all(STDERR_FILENO, text);
 }
+bool stdout_is_terminal() {
+  return isatty(STDOUT_FILENO) == 1;
+}
 bool stderr_is_terminal() {
   return ::isatty(STDERR_FILENO) == 1;
 }

@@ -13,6 +13,7 @@ namespace slip::cli {
 void write_out(std::string_view text);
 /// Writes to stderr; failures are ignored, since there is nobody left to tell.
 void write_err(std::string_view text);
+bool stdout_is_terminal();
 bool stderr_is_terminal();
 bool stdin_is_terminal();
 

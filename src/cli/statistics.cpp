@@ -28,6 +28,11 @@ double SpeedReport::decode_rate() const {
   return per_second(stats.output_tokens - 1, stats.decode_s);
 }
 
+double SpeedReport::pass_rate() const {
+  const int rounds = stats.speculation.rounds;
+  return per_second(rounds > 0 ? rounds : stats.output_tokens - 1, stats.decode_s);
+}
+
 std::string statistics_text(const SpeedReport& report) {
   const engine::Stats& stats = report.stats;
   std::string text = fmt::format("prompt {} tokens", stats.prompt_tokens);
@@ -45,6 +50,53 @@ std::string statistics_text(const SpeedReport& report) {
   return text;
 }
 
+std::string speculation_text(const speculate::Statistics& all) {
+  if (all.rounds == 0) return "";
+  std::string text = fmt::format("{} passes, {:.2f} tokens per pass", all.rounds, all.tokens_per_pass());
+  if (all.drafted == 0) return text + ", nothing guessed: " + speculate::sentence(all.verdict);
+  text += fmt::format(" | {} of {} guesses accepted (", all.accepted, all.drafted);
+  for (size_t i = 0; i < all.drafted_at.size() && all.drafted_at[i] > 0; ++i) {
+    text += fmt::format("{}{}: {:.0f} %", i == 0 ? "" : ", ", i + 1,
+                        100.0 * all.accepted_at[i] / all.drafted_at[i]);
+  }
+  text += ")";
+  for (const auto& by : all.by) {
+    if (by.name == nullptr) continue;
+    text += fmt::format(" | {} in {} passes, {} of {}", by.name, by.rounds, by.accepted, by.drafted);
+  }
+  const double busy = all.draft_s + all.verify_s;
+  if (busy > 0) {
+    text += fmt::format(" | drafting {:.1f} %, verifying {:.1f} % of the time", 100 * all.draft_s / busy,
+                        100 * all.verify_s / busy);
+  }
+  if (all.speedup() > 0) text += fmt::format(" | {:.2f} times plain decoding", all.speedup());
+  return text + " | last choice: " + speculate::sentence(all.verdict);
+}
+
+nlohmann::ordered_json speculation_json(const speculate::Statistics& all) {
+  nlohmann::ordered_json out = {{"passes", all.rounds},
+                                {"tokens_per_pass", all.tokens_per_pass()},
+                                {"drafted", all.drafted},
+                                {"accepted", all.accepted},
+                                {"drafted_at", nlohmann::ordered_json::array()},
+                                {"accepted_at", nlohmann::ordered_json::array()},
+                                {"drafters", nlohmann::ordered_json::array()},
+                                {"draft_seconds", all.draft_s},
+                                {"verify_seconds", all.verify_s},
+                                {"times_plain", all.speedup()},
+                                {"last_choice", speculate::sentence(all.verdict)}};
+  for (size_t i = 0; i < all.drafted_at.size() && all.drafted_at[i] > 0; ++i) {
+    out["drafted_at"].push_back(all.drafted_at[i]);
+    out["accepted_at"].push_back(all.accepted_at[i]);
+  }
+  for (const auto& by : all.by) {
+    if (by.name == nullptr) continue;
+    out["drafters"].push_back(
+        {{"name", by.name}, {"passes", by.rounds}, {"drafted", by.drafted}, {"accepted", by.accepted}});
+  }
+  return out;
+}
+
 nlohmann::ordered_json statistics_json(const SpeedReport& report) {
   const engine::Stats& stats = report.stats;
   return {
@@ -55,9 +107,10 @@ nlohmann::ordered_json statistics_json(const SpeedReport& report) {
       {"decode_seconds", stats.decode_s},
       {"prompt_tokens_per_second", report.prompt_rate()},
       {"decode_tokens_per_second", report.decode_rate()},
-      {"bytes_per_token", report.bytes_per_token},
+      {"bytes_per_pass", report.bytes_per_pass},
       {"decode_bytes_per_second", report.decode_bandwidth()},
       {"read_bytes_per_second", report.read_bandwidth},
+      {"speculation", speculation_json(stats.speculation)},
   };
 }
 

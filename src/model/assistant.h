@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/program.h"
 #include "model/weights.h"
 
 namespace slip::model {
@@ -24,7 +25,7 @@ namespace slip::model {
 struct AssistantConfig {
   // Its own layers, hidden size and vocabulary. kv_source of a layer is the layer of the *target* it reads,
   // and kv_heads, head_dim, window, rope are the target's there: fit_assistant() has checked that. k_is_v is
-  // that of the source.
+  // that of the source. borrows_kv is set.
   Config text;
   int backbone_hidden = 0;  // hidden size of the target
   int centroids = 0;        // 0 = dense head
@@ -40,5 +41,8 @@ struct AssistantWeights {
   Matrix centroids;               // [C, h]; absent with a dense head
   std::vector<int32_t> ordering;  // [V]; empty with a dense head
 };
+
+/// `weights` must outlive the program.
+Program assistant_program(const AssistantConfig& config, const AssistantWeights& weights);
 
 }  // namespace slip::model

@@ -46,6 +46,7 @@ struct Config {
   float embed_scale = 0;    // sqrt(hidden) rounded to bf16, as Hugging Face computes it
   int max_positions = 0;
   std::vector<LayerConfig> layers;
+  bool borrows_kv = false;  // an assistant: every layer reads a cache of its target
 
   int per_layer_dim = 0;    // P: width of the per-layer embeddings; 0 = none
   int per_layer_vocab = 0;  // rows of their table
@@ -61,7 +62,9 @@ struct Config {
   std::vector<int> placeholder_ids;
 
   int layer_count() const { return static_cast<int>(layers.size()); }
-  bool owns_kv(int layer) const { return layers[static_cast<size_t>(layer)].kv_source == layer; }
+  bool owns_kv(int layer) const {
+    return !borrows_kv && layers[static_cast<size_t>(layer)].kv_source == layer;
+  }
   /// Rows that want no output stop after this layer has stored their KV: nothing later reads them.
   int last_kv_layer() const;
   /// The row of the embedding table that a token reads.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/program.h"
 #include "model/weights.h"
 
 namespace slip::model {
@@ -37,5 +38,9 @@ struct DflashWeights {
   Matrix fc;            // [h, taps * h]
   Vector context_norm;  // [h] hidden_norm
 };
+
+/// The two passes; `weights` and `head`, the target's, must outlive them.
+Program dflash_context_program(const DflashConfig& config, const DflashWeights& weights);
+Program dflash_block_program(const DflashConfig& config, const DflashWeights& weights, const Matrix& head);
 
 }  // namespace slip::model

@@ -1,5 +1,7 @@
 #include "model/program.h"
 
+#include <algorithm>
+
 namespace slip::model {
 
 size_t streamed_bytes(const Matrix& matrix) {
@@ -17,8 +19,6 @@ size_t Program::streamed_bytes() const {
   return total;
 }
 
-namespace {
-
 void add_layer(Program& program, int index) {
   const Config& config = program.config;
   const LayerWeights& layer = program.weights->layers[static_cast<size_t>(index)];
@@ -26,7 +26,7 @@ void add_layer(Program& program, int index) {
 
   const size_t qkv = streamed_bytes(layer.q) + streamed_bytes(layer.k) + streamed_bytes(layer.v);
   phases.push_back({PhaseKind::kQkv, index, Field::kStream, Field::kQuery, qkv});
-  if (index == config.last_kv_layer())
+  if (index == program.leave_layer)
     phases.push_back({PhaseKind::kKeepOutputs, index, Field::kStream, Field::kStream, 0});
   phases.push_back({PhaseKind::kAttend, index, Field::kQuery, Field::kAttended, 0});
   phases.push_back(
@@ -49,16 +49,17 @@ void add_layer(Program& program, int index) {
   }
 }
 
-}  // namespace
-
-Program build_program(const Config& config, const Weights& weights) {
-  Program program{config, &weights, {}};
+Program build_program(const Config& config, const Weights& weights, std::vector<int> taps) {
+  Program program{config, &weights, {}, std::move(taps), config.last_kv_layer()};
+  for (const int tap : program.taps) program.leave_layer = std::max(program.leave_layer, tap + 1);
   program.phases.push_back({PhaseKind::kEmbed, -1, Field::kNone, Field::kStream, 0});
   if (config.per_layer_dim > 0) {
     const size_t bytes = streamed_bytes(weights.per_layer_projection);
     program.phases.push_back({PhaseKind::kPerLayerInputs, -1, Field::kStream, Field::kPerLayer, bytes});
   }
   for (int i = 0; i < config.layer_count(); ++i) add_layer(program, i);
+  if (program.leave_layer == config.layer_count())
+    program.phases.push_back({PhaseKind::kKeepOutputs, -1, Field::kStream, Field::kStream, 0});
   program.phases.push_back(
       {PhaseKind::kHead, -1, Field::kStream, Field::kLogits, streamed_bytes(weights.output_head())});
   return program;
@@ -76,6 +77,10 @@ const char* name_of(PhaseKind kind) {
     case PhaseKind::kDown: return "down";
     case PhaseKind::kPerLayerMix: return "per-layer mix";
     case PhaseKind::kHead: return "head";
+    case PhaseKind::kDraftInput: return "draft input";
+    case PhaseKind::kDraftHead: return "draft head";
+    case PhaseKind::kContext: return "context";
+    case PhaseKind::kContextKv: return "context k, v";
   }
   return "?";
 }

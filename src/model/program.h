@@ -26,6 +26,11 @@ enum class PhaseKind {
   kPerLayerMix,  // stream += norm(project(gelu(gate(stream)) * per_layer)); last thing of a layer that has
                  // them
   kHead,         // hidden = norm(stream); logits = softcap(head(hidden))
+  // Of draft networks (model/assistant.h, model/dflash.h).
+  kDraftInput,  // stream = pre_projection(concat(target's embedding, hidden))
+  kDraftHead,   // y = norm(stream); logits = head(y), perhaps by centroids; hidden = post_projection(y)
+  kContext,     // stream = norm(fc(taps))
+  kContextKv,   // k/v projections of the stream, head norm, rotary embedding, append to the cache
 };
 
 /// The activations that pass from phase to phase, one row of floats per batch row.
@@ -51,13 +56,18 @@ struct Program {
   Config config;
   const Weights* weights = nullptr;
   std::vector<Phase> phases;
+  std::vector<int> taps;  // layers whose output is wanted of every row
+  // Rows that want no output leave after the qkv phase of this layer; layer_count() = after the last layer.
+  int leave_layer = 0;
 
   /// Weight bytes a step of one row reads; with experts, those of one row.
   size_t streamed_bytes() const;
 };
 
 /// `weights` must outlive the program.
-Program build_program(const Config& config, const Weights& weights);
+Program build_program(const Config& config, const Weights& weights, std::vector<int> taps = {});
+/// Appends the phases of one layer.
+void add_layer(Program& program, int layer);
 
 const char* name_of(PhaseKind kind);
 

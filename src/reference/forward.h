@@ -4,19 +4,16 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <vector>
 
 #include "model/program.h"
+#include "reference/maths.h"
 
 namespace slip::reference {
 
-/// What one sequence has stored so far: per layer that owns KV, one vector per position.
+/// What one sequence has stored so far, per layer; nothing for layers that own no KV.
 struct Sequence {
-  struct Layer {
-    std::vector<std::vector<float>> keys, values;  // [position][nKV * hd]
-  };
-  std::vector<Layer> layers;
+  std::vector<KeyValues> layers;
   int length = 0;
 };
 
@@ -43,8 +40,6 @@ class Forward {
 
  private:
   struct State;
-  using Row = std::vector<float>;
-  using Table = std::vector<float>;  // a matrix, row major
 
   Result run(Sequence& sequence, int token, const Row* embedding);
   void embed(State& state);
@@ -59,14 +54,12 @@ class Forward {
   void end_of_layer(State& state, int layer);
   void head(State& state);
 
-  const Table& table(const model::Matrix& matrix);
-  Row multiply(const model::Matrix& matrix, const Row& x, int64_t first_row = 0, int64_t rows = -1);
   Row norm(const Row& x, const Row& weight) const;
 
   const model::Program& program_;
   const model::Config& config_;
   const model::Weights& weights_;
-  std::map<const model::Matrix*, Table> tables_;
+  Tables tables_;
 };
 
 }  // namespace slip::reference

@@ -121,7 +121,7 @@ void RowReader::codes(int64_t row, uint8_t* codes, float* scales, float* biases)
 }
 
 void RowReader::drop(int64_t begin, int64_t end) {
-  if (begin >= end) return;
+  if (begin >= end || matrix_.order != nullptr) return;
   const auto first = static_cast<size_t>(matrix_.stored_row(begin));
   const auto last = static_cast<size_t>(matrix_.stored_row(end - 1)) + 1;
   for (const StoredTensor* part : {matrix_.weight, matrix_.scales, matrix_.biases}) {

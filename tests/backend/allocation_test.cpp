@@ -39,5 +39,33 @@ TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
   }
 }
 
+TEST(Allocation, none_happens_inside_a_draft_step) {
+  for (const char* shape : {"tiny-e2b", "tiny-dense"}) {  // a head of centroids, a dense one
+    checkpoint::SynthOptions synth;
+    synth.shape = shape;
+    synth.assistant_bits = 8;
+    const auto checkpoint = checkpoint::synthesize(synth);
+    const auto made = checkpoint::synthesize_assistant(synth);
+    CpuOptions options;
+    options.threads = 2;
+    const auto backend = load(checkpoint->config, checkpoint->weights, options);
+    const auto assistant = backend->load_assistant(made->config, made->weights, {.max_rows = 2});
+    const auto cache = backend->new_cache();
+    cache->reserve(64);
+    const std::vector<Row> rows{{.token = 5, .position = 0}};
+    kv::Cache* caches[] = {cache.get()};
+    cache->stage(1);
+    const Output out = backend->run({rows, caches});
+    cache->commit(1);
+    const std::vector<float> hidden(out.hidden, out.hidden + checkpoint->config.hidden);
+    const std::vector<AssistantRow> drafts(
+        2, {.token = 7, .hidden = hidden.data(), .position = 1, .keys = 1, .cache = cache.get()});
+    assistant->step(drafts);
+    const long before = test::allocations.load();
+    for (int i = 0; i < 50; ++i) assistant->step(std::span(drafts).first(1 + static_cast<size_t>(i) % 2));
+    EXPECT_EQ(test::allocations.load() - before, 0) << shape;
+  }
+}
+
 }  // namespace
 }  // namespace slip::backend::cpu

@@ -185,7 +185,7 @@ TEST(MatmulGelu, is_the_gelu_of_one_product_times_the_other) {
     rows.finish(i);
     columns.push_back(rows.column(i, &out[static_cast<size_t>(i * gate.out_stride())]));
   }
-  matmul_gelu(gate.packed(), up.packed(), columns, 0, gate.packed().panels);
+  matmul_gated(gate.packed(), up.packed(), model::Activation::kGeluTanh, columns, 0, gate.packed().panels);
   const auto gates = gate.run(0, kWidth), ups = up.run(0, kWidth);
   for (size_t i = 0; i < out.size(); ++i) {
     const double g = gates[i];

@@ -74,6 +74,52 @@ TEST_F(Hub, a_model_without_snapshots_is_refused) {
   expect_bad_file([&] { find("google/cut"); }, {"'google/cut'", "no snapshot"});
 }
 
+TEST_F(Hub, the_assistant_of_a_cached_model_is_found_by_its_name_or_its_folder) {
+  const auto assistant = [&](const std::string& model) {
+    return find_assistant(model, {cache_ / "absent", cache_.path()});
+  };
+  const std::string folder = snapshot("google--gemma-4-E2B-it", "bbb2");
+  EXPECT_EQ(assistant("google/gemma-4-E2B-it"), "");
+  EXPECT_EQ(assistant(folder), "");
+  add("google", "gemma-4-E2B-it-assistant", "fff6", "x");
+  const std::string found = snapshot("google--gemma-4-E2B-it-assistant", "fff6");
+  EXPECT_EQ(assistant("google/gemma-4-E2B-it"), found);
+  EXPECT_EQ(assistant("gemma-4-E2B-it"), found);
+  EXPECT_EQ(assistant("gemma-4-e2b-IT"), found);
+  EXPECT_EQ(assistant(folder), found);
+  EXPECT_EQ(assistant(folder + "/"), found);
+  EXPECT_EQ(find_assistant(folder, {}), found);  // its own cache, named or not
+  EXPECT_EQ(assistant("gemma-4-31B-it"), "");
+  EXPECT_EQ(assistant("others/gemma-4-E2B-it"), "");
+  EXPECT_EQ(assistant("nonsense"), "");
+  EXPECT_EQ(assistant(""), "");
+}
+
+TEST_F(Hub, an_assistant_without_a_config_is_none) {
+  cache_.write("models--google--gemma-4-31B-it-assistant/snapshots/abc/model.safetensors", "x");
+  EXPECT_EQ(find_assistant("gemma-4-31B-it", {cache_.path()}), "");
+  cache_.write("models--google--twin-assistant/refs/main", "abc");  // no snapshot at all
+  EXPECT_EQ(find_assistant("google/twin", {cache_.path()}), "");
+  add("google", "gemma-4-31B-it-assistant", "abc", "x");
+  cache_.write("models--google--gemma-4-31B-it-assistant/refs/main", std::string(5000, 'a'));
+  EXPECT_EQ(find_assistant("gemma-4-31B-it", {cache_.path()}), "");
+}
+
+TEST(FindAssistant, looks_beside_the_folder_and_in_it) {
+  const TempFolder models;
+  models.write("gemma/config.json", "{}");
+  const std::string model = models / "gemma";
+  EXPECT_EQ(find_assistant(model, {}), "");
+  std::filesystem::create_directories(models / "gemma-assistant");
+  EXPECT_EQ(find_assistant(model, {}), "");  // no config.json in it
+  models.write("gemma/assistant/config.json", "{}");
+  EXPECT_EQ(find_assistant(model, {}), models / "gemma/assistant");
+  models.write("gemma-assistant/config.json", "{}");
+  EXPECT_EQ(find_assistant(model, {}), models / "gemma-assistant");
+  EXPECT_EQ(find_assistant(model + "/", {}), models / "gemma-assistant");
+  EXPECT_EQ(find_assistant(model + "/.", {}), models / "gemma-assistant");
+}
+
 TEST(HubCaches, the_environment_says_where_the_cache_is) {
   const auto keep = [](const char* name) {
     const char* value = getenv(name);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "checkpoint/synthetic.h"
 #include "checkpoint/synthetic_layout.h"
 
 namespace slip::checkpoint {
@@ -114,6 +115,52 @@ TEST(Shapes, tiny_shapes_stay_small_and_cover_each_feature) {
   EXPECT_TRUE(shape_config("tiny-dense").layers.back().k_is_v);
   EXPECT_EQ(shape_config("tiny-moe").experts, 8);
   EXPECT_EQ(shape_config("tiny-unified").model_type, "gemma4_unified");
+}
+
+TEST(AssistantShapes, published_sizes_have_their_parameter_counts) {
+  const std::map<std::string, double> published{
+      {"e2b", 77.7}, {"e4b", 78.5}, {"12b", 422.9}, {"26b-a4b", 419.7}, {"31b", 469.5}};
+  for (const auto& [name, millions] : published) {
+    double found = 0;
+    const auto made = synthesize_assistant({.shape = name});
+    for (const auto& [tensor_name, tensor] : made->tensors) {
+      if (tensor->dtype() == tensor::DType::kBf16) found += 1e-6 * static_cast<double>(tensor->elements());
+    }
+    EXPECT_NEAR(found, millions, 0.051) << name;
+  }
+  EXPECT_EQ(synthesize_assistant({.shape = "31b"})->tensors.size(), 48u);
+}
+
+TEST(AssistantShapes, layers_read_the_last_cache_of_their_kind_and_have_its_sizes) {
+  for (const std::string& name : shape_names()) {
+    const Config target = shape_config(name);
+    const model::AssistantConfig assistant = assistant_shape_config(name);
+    ASSERT_EQ(assistant.text.layer_count(), 4) << name;
+    EXPECT_EQ(assistant.backbone_hidden, target.hidden) << name;
+    EXPECT_EQ(assistant.text.vocab, target.vocab) << name;
+    EXPECT_EQ(assistant.text.window, target.window) << name;
+    EXPECT_EQ(assistant.text.logit_softcap, 0) << name;
+    EXPECT_EQ(assistant.centroids > 0 ? target.vocab % assistant.centroids : 0, 0) << name;
+    for (int i = 0; i < 4; ++i) {
+      const LayerConfig& layer = assistant.text.layers[static_cast<size_t>(i)];
+      const LayerConfig& source = target.layers[static_cast<size_t>(layer.kv_source)];
+      EXPECT_EQ(layer.kind, i < 3 ? LayerKind::kSliding : LayerKind::kFull) << name;
+      EXPECT_TRUE(target.owns_kv(layer.kv_source)) << name;
+      EXPECT_EQ(layer.kind, source.kind) << name;
+      EXPECT_EQ(layer.kv_size(), source.kv_size()) << name;
+      EXPECT_EQ(layer.k_is_v, source.k_is_v) << name;
+      EXPECT_EQ(layer.rotated_pairs, source.rotated_pairs) << name;
+      EXPECT_EQ(layer.heads % layer.kv_heads, 0) << name;
+    }
+  }
+  // The table of the published pairs.
+  const std::map<std::string, std::pair<int, int>> sources{
+      {"e2b", {13, 14}}, {"e4b", {22, 23}}, {"12b", {46, 47}}, {"26b-a4b", {28, 29}}, {"31b", {58, 59}}};
+  for (const auto& [name, expected] : sources) {
+    const model::AssistantConfig assistant = assistant_shape_config(name);
+    EXPECT_EQ(assistant.text.layers[0].kv_source, expected.first) << name;
+    EXPECT_EQ(assistant.text.layers[3].kv_source, expected.second) << name;
+  }
 }
 
 TEST(Shapes, an_unknown_name_is_answered_with_the_names_there_are) {

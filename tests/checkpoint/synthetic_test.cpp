@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -192,6 +193,77 @@ TEST(Synthesize, combinations_that_no_checkpoint_has_are_refused_with_a_way_out)
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     EXPECT_NE(std::string(error.what()).find("groups of 64"), std::string::npos) << error.what();
   }
+}
+
+TEST(SynthesizeAcceptance, the_target_is_the_same_for_every_share_and_only_token_1_ends_it) {
+  const auto half = synthesize({.shape = "12b", .acceptance = 0.5});
+  EXPECT_EQ(half->generation.stop_ids, std::vector<int>{1});
+  EXPECT_TRUE(half->generation.suppress_ids.empty());
+  const auto one = synthesize({.shape = "tiny-e2b", .acceptance = 0.5});
+  const auto two = synthesize({.shape = "tiny-e2b", .acceptance = 0.9});
+  const auto random = synthesize({.shape = "tiny-e2b"});
+  ASSERT_EQ(one->tensors.size(), random->tensors.size());
+  EXPECT_EQ(one->file_bytes, random->file_bytes);
+  for (const auto& [name, tensor] : one->tensors) {
+    EXPECT_EQ(bytes_of(*tensor), bytes_of(*two->tensors.find(name))) << name;
+    EXPECT_EQ(tensor->shape(), random->tensors.find(name)->shape()) << name;
+  }
+}
+
+TEST(SynthesizeAssistant, every_shape_and_width_binds_with_no_tensor_left_over) {
+  for (const std::string& shape : shape_names()) {
+    for (const int bits : {4, 8, 16}) {
+      for (const auto acceptance : {std::optional<double>(), std::optional<double>(0.7)}) {
+        const auto made =
+            synthesize_assistant({.shape = shape, .acceptance = acceptance, .assistant_bits = bits});
+        const model::AssistantWeights& weights = made->weights;
+        EXPECT_EQ(weights.text.layers.size(), 4u);
+        EXPECT_EQ(weights.text.layers[3].down.bits, bits);
+        EXPECT_EQ(weights.pre_projection.cols, 2 * made->config.backbone_hidden);
+        EXPECT_EQ(weights.post_projection.rows, made->config.backbone_hidden);
+        EXPECT_EQ(weights.centroids.present(), made->config.centroids > 0);
+        EXPECT_EQ(made->format,
+                  bits == 16 ? "Hugging Face bf16" : "MLX affine " + std::to_string(bits) + "-bit, group 64");
+        // Per layer 11 tensors, of which 5 are matrices; beside them the head, its norm and two projections.
+        const size_t clusters = made->config.centroids > 0 ? 1 : 0;
+        const size_t matrices = 4 * 5 + 3 + clusters;
+        EXPECT_EQ(made->tensors.size(), 4 * 11 + 4 + 2 * clusters + (bits == 16 ? 0 : 2 * matrices)) << shape;
+      }
+    }
+  }
+}
+
+TEST(SynthesizeAssistant, the_ordering_has_every_token_once_and_neighbours_in_one_cluster) {
+  for (const SynthLayout layout : {SynthLayout::kAuto, SynthLayout::kMlx}) {
+    const auto made = synthesize_assistant({.shape = "tiny-e2b", .bits = 16, .layout = layout});
+    const std::vector<int32_t>& ordering = made->weights.ordering;
+    ASSERT_EQ(ordering.size(), 512u);
+    EXPECT_EQ(std::set<int32_t>(ordering.begin(), ordering.end()).size(), 512u);
+    EXPECT_FALSE(std::is_sorted(ordering.begin(), ordering.end()));
+    for (size_t i = 0; i < ordering.size(); ++i) {
+      EXPECT_EQ(ordering[i] / 16, ordering[i / 16 * 16] / 16);
+    }
+    const StoredTensor& stored = *made->tensors.find("masked_embedding.token_ordering");
+    EXPECT_EQ(stored.dtype(), layout == SynthLayout::kMlx ? DType::kI32 : DType::kI64);
+    const std::vector<std::byte> bytes = bytes_of(stored);
+    const size_t width = tensor::size_of(stored.dtype());
+    for (size_t i = 0; i < ordering.size(); ++i) {
+      int64_t id = 0;
+      std::memcpy(&id, bytes.data() + i * width, width);
+      ASSERT_EQ(id, ordering[i]);
+    }
+    EXPECT_EQ(bytes_of(stored, 13, 40), std::vector<std::byte>(bytes.begin() + 13, bytes.begin() + 53));
+  }
+}
+
+TEST(SynthesizeAssistant, what_cannot_be_is_refused) {
+  for (const double acceptance : {-0.1, 1.1, std::nan("")}) {
+    EXPECT_THROW(synthesize({.shape = "tiny-e2b", .acceptance = acceptance}), Error);
+    EXPECT_THROW(synthesize_assistant({.shape = "tiny-e2b", .acceptance = acceptance}), Error);
+  }
+  EXPECT_THROW(synthesize_assistant({.shape = "tiny-e2b", .assistant_bits = 5}), Error);
+  EXPECT_THROW(synthesize_assistant({.shape = "tiny-e2b", .group = 0}), Error);
+  EXPECT_THROW(synthesize_assistant({.shape = "nothing"}), Error);
 }
 
 }  // namespace

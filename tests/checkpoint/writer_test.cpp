@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "checkpoint/config.h"
+#include "checkpoint/folder.h"
 #include "checkpoint/shapes.h"
 #include "checkpoint/synthetic.h"
 
@@ -284,6 +286,49 @@ TEST(Writer, a_large_tensor_is_never_in_memory_whole) {
   }});
   EXPECT_EQ(last, total);
   EXPECT_LE(watched.widest, size_t{4} << 20);
+}
+
+TEST(WriteAssistant, writes_the_tensors_and_the_config_of_the_published_ones) {
+  for (const std::string& shape : shape_names()) {
+    if (!shape.starts_with("tiny-")) continue;
+    for (const int bits : {4, 16}) {
+      TempFolder temp;
+      const auto made = synthesize_assistant({.shape = shape, .acceptance = 0.5, .assistant_bits = bits});
+      write_assistant(*made, temp / "model");
+      expect_same(made->tensors, map_tensors(temp / "model").tensors);
+      const auto config = nlohmann::json::parse(text_of(temp / "model" / "config.json"));
+      const bool unified = shape == "tiny-unified";
+      EXPECT_EQ(config["model_type"], unified ? "gemma4_unified_assistant" : "gemma4_assistant");
+      EXPECT_EQ(config["architectures"][0],
+                unified ? "Gemma4UnifiedAssistantForCausalLM" : "Gemma4AssistantForCausalLM");
+      EXPECT_EQ(config["backbone_hidden_size"], made->config.backbone_hidden);
+      EXPECT_EQ(config["use_ordered_embeddings"], shape == "tiny-e2b");
+      EXPECT_EQ(config["num_centroids"], shape == "tiny-e2b" ? 32 : 2048);
+      EXPECT_EQ(config["centroid_intermediate_top_k"], shape == "tiny-e2b" ? 4 : 32);
+      const auto& text = config["text_config"];
+      EXPECT_EQ(text["hidden_size"], 128);
+      EXPECT_EQ(text["num_kv_shared_layers"], 4);
+      EXPECT_EQ(text["layer_types"].size(), 4u);
+      EXPECT_EQ(text["per_layer_config"]["3"]["head_dim"], 64);
+      EXPECT_EQ(text["attention_k_eq_v"], shape != "tiny-e2b");
+      EXPECT_TRUE(text["final_logit_softcapping"].is_null());
+      EXPECT_EQ(config.contains("quantization"), bits == 4);
+      if (bits == 4) {
+        EXPECT_EQ(config["quantization"]["bits"], 4);
+      }
+    }
+  }
+}
+
+TEST(WriteAssistant, a_folder_in_use_is_found_before_anything_is_written) {
+  TempFolder temp;
+  EXPECT_NO_THROW(check_folder(temp / "new", {}));
+  std::ofstream(temp / "file") << "x";
+  EXPECT_THROW(check_folder(temp / "file", {}), Error);
+  fs::create_directory(temp / "full");
+  std::ofstream(temp / "full" / "a") << "x";
+  EXPECT_THROW(check_folder(temp / "full", {}), Error);
+  EXPECT_NO_THROW(check_folder(temp / "full", {.overwrite = true}));
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ TEST_F(Generate, writes_as_many_tokens_as_asked) {
   EXPECT_EQ(out["finish_reason"], "max tokens");
   EXPECT_EQ(out["statistics"]["prompt_tokens"], 4);
   EXPECT_EQ(out["statistics"]["output_tokens"], 5);
-  EXPECT_GT(out["statistics"]["bytes_per_token"].get<double>(), 0);
+  EXPECT_GT(out["statistics"]["bytes_per_pass"].get<double>(), 0);
 }
 
 TEST_F(Generate, streams_the_same_tokens_it_reports_as_json) {
@@ -229,7 +229,7 @@ TEST(Statistics, counts_decoding_from_the_second_token_on) {
   report.stats.first_token_s = 0.6;
   report.stats.prompt_s = 0.5;
   report.stats.decode_s = 2;
-  report.bytes_per_token = 2e9;
+  report.bytes_per_pass = 2e9;
   report.read_bandwidth = 20e9;
   EXPECT_DOUBLE_EQ(report.prompt_rate(), 200);
   EXPECT_DOUBLE_EQ(report.decode_rate(), 5);

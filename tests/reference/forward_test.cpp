@@ -7,6 +7,7 @@
 #include <set>
 
 #include "checkpoint/synthetic.h"
+#include "reference/golden.h"
 
 namespace slip::reference {
 namespace {
@@ -33,6 +34,25 @@ TEST(Reference, writes_varied_finite_text_with_synthetic_weights_of_every_kind) 
       }
       EXPECT_GE(seen.size(), 4u) << shape << " at " << bits << " bits";
     }
+  }
+}
+
+TEST(Reference, writes_the_greedy_text_of_every_golden_case) {
+  for (const std::string& name : test::kGoldenCases) {
+    const test::Golden golden(name);
+    const model::Program program = model::build_program(golden.target->config, golden.target->weights);
+    Forward forward(program);
+    Sequence sequence;
+    Row logits;
+    for (const int token : golden.prompt()) logits = forward.step(sequence, token).logits;
+    // That of e2b has the id of an image in it, which embeds as padding.
+    std::vector<int> text;
+    const auto want = golden.tokens("greedy_tokens");
+    while (text.size() < want.size()) {
+      text.push_back(test::argmax(logits));
+      logits = forward.step(sequence, text.back()).logits;
+    }
+    EXPECT_EQ(text, want) << name;
   }
 }
 

@@ -39,34 +39,35 @@ void Executor::plan_attention_memory(Carver& carver) {
   wave_partials_ = carver.take<float>(wave_floats_);
 }
 
-int Executor::first_key(int layer, int position) const {
-  return layer_config(layer).kind == LayerKind::kSliding ? std::max(0, position - config_.window + 1) : 0;
+const KeySpan& Executor::keys(int layer, int row) const {
+  return layer_config(layer).kind == LayerKind::kSliding ? active(row).sliding : active(row).full;
 }
 
-void Executor::plan_row_blocks(int layer) {
+std::span<const Executor::RowBlock> Executor::row_blocks(int layer, int thread) {
   const model::LayerConfig& config = layer_config(layer);
   const int group = config.heads / config.kv_heads;
   const int most = std::max(1, kMaxPageQueries / group);
-  block_count_ = 0;
+  std::vector<RowBlock>& blocks = thread_blocks_[static_cast<size_t>(thread)];
+  size_t count = 0;
   for (int i = 0; i < row_count_; ++i) {
-    const ActiveRow& row = rows_[static_cast<size_t>(i)];
-    if (block_count_ > 0) {
-      RowBlock& last = blocks_[static_cast<size_t>(block_count_ - 1)];
-      if (last.count < most && rows_[static_cast<size_t>(last.first)].sequence == row.sequence) {
+    if (count > 0) {
+      RowBlock& last = blocks[count - 1];
+      if (last.count < most && active(last.first).cache == active(i).cache) {
         ++last.count;
         continue;
       }
     }
-    blocks_[static_cast<size_t>(block_count_++)] = {i, 1};
+    blocks[count++] = {i, 1};
   }
+  return {blocks.data(), count};
 }
 
 void Executor::attend(int layer, int thread) {
-  once(thread, [&] { plan_row_blocks(layer); });
-  if (block_count_ * layer_config(layer).kv_heads >= 2 * pool_.size()) {
-    attend_blocks_whole(layer, thread);
+  const std::span<const RowBlock> blocks = row_blocks(layer, thread);
+  if (static_cast<int>(blocks.size()) * layer_config(layer).kv_heads >= 2 * pool_.size()) {
+    attend_blocks_whole(layer, blocks, thread);
   } else {
-    attend_blocks_by_page(layer, thread);
+    attend_blocks_by_page(layer, blocks, thread);
   }
 }
 
@@ -74,10 +75,10 @@ void Executor::attend(int layer, int thread) {
 void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, int64_t page_index,
                                  float* partials, float* scratch) const {
   const model::LayerConfig& config = layer_config(layer);
-  const model::LayerConfig& source = layer_config(config.kv_source);
+  const auto owner = static_cast<size_t>(config.kv_source);
+  const model::LayerConfig& source = network_.kv_config->layers[owner];
   const int hd = config.head_dim, group = config.heads / config.kv_heads, partial = partial_floats(hd);
-  const kv::Cache& cache =
-      *batch_->sequences[static_cast<size_t>(rows_[static_cast<size_t>(block.first)].sequence)];
+  const kv::Cache& cache = *caches_[static_cast<size_t>(active(block.first).cache)];
 
   const size_t head_bytes = static_cast<size_t>(kv::kPagePositions * hd) * kv::bytes_of(layout_.storage());
   const std::byte* base = cache.page(config.kv_source, page_index);
@@ -88,13 +89,7 @@ void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, 
       .head_dim = hd};
   PageRope rope;
   if (source.k_is_v) {
-    const Angles& at = angles(source.kind);
-    rope = {.weight = layer_weights(config.kv_source).k_norm.data(),
-            .cosines = at.page_cosines,
-            .sines = at.page_sines,
-            .base_cosines = at.base_cosines + page_index * at.pairs,
-            .base_sines = at.base_sines + page_index * at.pairs,
-            .pairs = at.pairs};
+    rope = rotary(source.kind).page(page_index, network_.kv_weights->layers[owner].k_norm.data());
     page.rope = &rope;
   }
 
@@ -102,9 +97,9 @@ void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, 
   int count = 0;
   const int start = static_cast<int>(page_index) * kv::kPagePositions;
   for (int i = 0; i < block.count; ++i) {
-    const int position = rows_[static_cast<size_t>(block.first + i)].position;
-    const int first = std::max(first_key(layer, position) - start, 0);
-    const int last = std::min(position + 1 - start, kv::kPagePositions);
+    const KeySpan& seen = keys(layer, block.first + i);
+    const int first = std::max(seen.first - start, 0);
+    const int last = std::min(seen.end - start, kv::kPagePositions);
     if (first >= last) continue;
     rows[count++] = {.queries = query_.row(block.first + i) + kv_head * group * hd,
                      .first = first,
@@ -114,24 +109,23 @@ void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, 
   if (count > 0) attend_page(page, rows, count, group, scratch);
 }
 
-void Executor::attend_blocks_whole(int layer, int thread) {
+void Executor::attend_blocks_whole(int layer, std::span<const RowBlock> blocks, int thread) {
   const model::LayerConfig& config = layer_config(layer);
   const int hd = config.head_dim, group = config.heads / config.kv_heads;
   const auto partial = static_cast<size_t>(partial_floats(hd));
   float* partials = thread_partials_[static_cast<size_t>(thread)];
   float* states = partials + kMaxPageQueries * partial;
-  parallel(thread, int64_t{block_count_} * config.kv_heads, [&](int64_t task) {
+  parallel(thread, static_cast<int64_t>(blocks.size()) * config.kv_heads, [&](int64_t task) {
     // Later blocks of a prompt see more keys: deal them out first, so that the end is even.
-    const RowBlock& block = blocks_[static_cast<size_t>(block_count_ - 1 - task / config.kv_heads)];
+    const RowBlock& block = blocks[blocks.size() - 1 - static_cast<size_t>(task / config.kv_heads)];
     const int kv_head = static_cast<int>(task % config.kv_heads);
-    const int last_position = rows_[static_cast<size_t>(block.first + block.count - 1)].position;
-    const int64_t first_page = page_of(first_key(layer, rows_[static_cast<size_t>(block.first)].position));
-    for (int64_t page = first_page; page <= page_of(last_position); ++page) {
+    const int64_t last_page = page_of(keys(layer, block.first + block.count - 1).end - 1);
+    for (int64_t page = page_of(keys(layer, block.first).first); page <= last_page; ++page) {
       attend_block_page(layer, block, kv_head, page, partials, thread_scratch_[static_cast<size_t>(thread)]);
       for (int i = 0; i < block.count; ++i) {
-        const int position = rows_[static_cast<size_t>(block.first + i)].position;
-        const int64_t row_first = page_of(first_key(layer, position));
-        if (page < row_first || page > page_of(position)) continue;
+        const KeySpan& seen = keys(layer, block.first + i);
+        const int64_t row_first = page_of(seen.first);
+        if (page < row_first || page > page_of(seen.end - 1)) continue;
         for (int h = 0; h < group; ++h) {
           const auto at = static_cast<size_t>(i * group + h) * partial;
           if (page == row_first) {
@@ -151,24 +145,23 @@ void Executor::attend_blocks_whole(int layer, int thread) {
   });
 }
 
-void Executor::attend_blocks_by_page(int layer, int thread) {
+void Executor::attend_blocks_by_page(int layer, std::span<const RowBlock> blocks, int thread) {
   const model::LayerConfig& config = layer_config(layer);
   const int hd = config.head_dim, group = config.heads / config.kv_heads;
   const auto partial = static_cast<size_t>(partial_floats(hd));
   // Queries of a pair (block, kv head) lie together: kMaxPageQueries places each.
-  const auto pairs = static_cast<size_t>(block_count_ * config.kv_heads);
+  const auto pairs = blocks.size() * static_cast<size_t>(config.kv_heads);
   const size_t page_floats = pairs * kMaxPageQueries * partial;
   const auto wave = static_cast<int64_t>(wave_floats_ / page_floats);
   SLIP_CHECK(wave >= 1);
   const auto block_first_page = [&](const RowBlock& block) {
-    return page_of(first_key(layer, rows_[static_cast<size_t>(block.first)].position));
+    return page_of(keys(layer, block.first).first);
   };
   const auto block_last_page = [&](const RowBlock& block) {
-    return page_of(rows_[static_cast<size_t>(block.first + block.count - 1)].position);
+    return page_of(keys(layer, block.first + block.count - 1).end - 1);
   };
   int64_t most_pages = 0;
-  for (int b = 0; b < block_count_; ++b) {
-    const RowBlock& block = blocks_[static_cast<size_t>(b)];
+  for (const RowBlock& block : blocks) {
     most_pages = std::max(most_pages, block_last_page(block) - block_first_page(block) + 1);
   }
   for (int64_t done = 0; done < most_pages; done += wave) {
@@ -176,7 +169,7 @@ void Executor::attend_blocks_by_page(int layer, int thread) {
     parallel(thread, now * static_cast<int64_t>(pairs), [&](int64_t task) {
       const auto pair = static_cast<size_t>(task % static_cast<int64_t>(pairs));
       const int64_t in_wave = task / static_cast<int64_t>(pairs);
-      const RowBlock& block = blocks_[pair / static_cast<size_t>(config.kv_heads)];
+      const RowBlock& block = blocks[pair / static_cast<size_t>(config.kv_heads)];
       const int64_t page = block_first_page(block) + done + in_wave;
       if (page > block_last_page(block)) return;
       float* partials =
@@ -187,12 +180,12 @@ void Executor::attend_blocks_by_page(int layer, int thread) {
     parallel(thread, static_cast<int64_t>(pairs) * kMaxPageQueries, [&](int64_t task) {
       const auto pair = static_cast<size_t>(task / kMaxPageQueries);
       const int query = static_cast<int>(task % kMaxPageQueries);
-      const RowBlock& block = blocks_[pair / static_cast<size_t>(config.kv_heads)];
+      const RowBlock& block = blocks[pair / static_cast<size_t>(config.kv_heads)];
       const int kv_head = static_cast<int>(pair % static_cast<size_t>(config.kv_heads));
       if (query >= block.count * group) return;
       const int row = block.first + query / group;
-      const int position = rows_[static_cast<size_t>(row)].position;
-      const int64_t row_first = page_of(first_key(layer, position)), row_last = page_of(position);
+      const KeySpan& seen = keys(layer, row);
+      const int64_t row_first = page_of(seen.first), row_last = page_of(seen.end - 1);
       float* state = states_ + static_cast<size_t>(task) * partial;
       for (int64_t in_wave = 0; in_wave < now; ++in_wave) {
         const int64_t page = block_first_page(block) + done + in_wave;

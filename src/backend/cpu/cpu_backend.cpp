@@ -1,11 +1,13 @@
 #include "backend/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <string>
 
 #include "backend/cpu/bandwidth.h"
+#include "backend/cpu/cpu_drafters.h"
 #include "backend/cpu/executor.h"
 #include "backend/cpu/packed_weights.h"
-#include "base/error.h"
+#include "base/check.h"
 
 namespace slip::backend::cpu {
 
@@ -28,8 +30,10 @@ class CpuBackend final : public ObservableBackend {
         pool_(options.threads > 0 ? options.threads : default_threads()),
         packed_(pack_weights(config, weights, pool_, options.progress)),
         layout_(config, options.kv_storage, options.max_rows),
-        pages_(layout_.global_page_bytes()),
-        executor_(program_, packed_, pool_, options, layout_) {}
+        pages_(layout_.global_page_bytes()) {
+    rows_.resize(static_cast<size_t>(options.max_rows));
+    make_executor();
+  }
 
   const model::Config& config() const override { return program_.config; }
   int max_rows() const override { return options_.max_rows; }
@@ -37,14 +41,58 @@ class CpuBackend final : public ObservableBackend {
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
 
   Output run(const Batch& batch) override {
-    executor_.observe = observe;
-    return executor_.run(batch);
+    SLIP_CHECK(batch.rows.size() <= rows_.size());
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      const Row& row = batch.rows[i];
+      rows_[i] = {.token = row.token,
+                  .embedding = row.embedding,
+                  .position = row.position,
+                  .cache = row.sequence,
+                  .output = row.output,
+                  .sliding = {std::max(0, row.position - program_.config.window + 1), row.position + 1},
+                  .full = {0, row.position + 1}};
+    }
+    executor_->observe = observe;
+    return executor_->run(program_, {rows_.data(), batch.rows.size()},
+                          {batch.sequences.data(), batch.sequences.size()});
+  }
+
+  void set_taps(std::span<const int> layers) override {
+    for (const int layer : layers) SLIP_CHECK(layer >= 0 && layer < program_.config.layer_count());
+    program_ = model::build_program(program_.config, *program_.weights, {layers.begin(), layers.end()});
+    make_executor();
+  }
+
+  std::unique_ptr<Assistant> load_assistant(const model::AssistantConfig& config,
+                                            const model::AssistantWeights& weights,
+                                            const DraftOptions& options) override {
+    return make_assistant(host(), config, weights, options);
+  }
+  std::unique_ptr<BlockDrafter> load_dflash(const model::DflashConfig& config,
+                                            const model::DflashWeights& weights,
+                                            const DraftOptions& options) override {
+    return make_block_drafter(host(), config, weights, options);
   }
 
   size_t streamed_bytes() const override { return program_.streamed_bytes(); }
   size_t resident_bytes() const override { return packed_.memory.size(); }
   double measure_read_bandwidth() override {
     return cpu::measure_read_bandwidth(pool_, {packed_.memory.data(), packed_.memory.size()});
+  }
+
+  void time_phases() override { executor_->time_phases(); }
+  std::vector<PhaseTime> phase_times() const override {
+    std::vector<PhaseTime> times;
+    const std::vector<double>& seconds = executor_->phase_seconds();
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      const char* name = model::name_of(program_.phases[i].kind);
+      auto at =
+          std::find_if(times.begin(), times.end(), [&](const PhaseTime& time) { return time.name == name; });
+      if (at == times.end()) at = times.insert(times.end(), PhaseTime{.name = name});
+      at->seconds += seconds[i];
+      at->bytes += program_.phases[i].bytes;
+    }
+    return times;
   }
 
   std::string description() const override {
@@ -55,13 +103,35 @@ class CpuBackend final : public ObservableBackend {
   }
 
  private:
+  void make_executor() {
+    const Network network{.program = &program_,
+                          .packed = &packed_,
+                          .kv_config = &program_.config,
+                          .kv_weights = program_.weights,
+                          .layout = &layout_,
+                          .embed_config = &program_.config,
+                          .embed_weights = program_.weights,
+                          .head = &packed_.head};
+    executor_.reset();  // its memory first
+    executor_ = std::make_unique<Executor>(network, pool_, options_, options_.max_rows);
+  }
+  DraftHost host() {
+    return {.config = &program_.config,
+            .weights = program_.weights,
+            .packed = &packed_,
+            .layout = &layout_,
+            .pool = &pool_,
+            .options = &options_};
+  }
+
   CpuOptions options_;
   model::Program program_;
   ThreadPool pool_;
   PackedWeights packed_;
   kv::Layout layout_;
   kv::PagePool pages_;
-  Executor executor_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<StepRow> rows_;
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include "backend/cpu/executor.h"
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <cstring>
+#include <limits>
 
 #include "backend/cpu/elementwise.h"
 #include "base/check.h"
@@ -14,29 +15,43 @@ using model::LayerKind;
 using model::Phase;
 using model::PhaseKind;
 
-Executor::Executor(const model::Program& program, const PackedWeights& packed, ThreadPool& pool,
-                   const CpuOptions& options, const kv::Layout& layout)
-    : program_(program),
-      config_(program.config),
-      weights_(*program.weights),
-      packed_(packed),
+namespace {
+
+/// Closes the gaps of padded rows: callers see [rows, cols].
+void close_up(const Rows& rows, int count) {
+  if (rows.stride() == rows.cols()) return;
+  for (int i = 1; i < count; ++i) {
+    std::memmove(rows.row(0) + int64_t{i} * rows.cols(), rows.row(i),
+                 static_cast<size_t>(rows.cols()) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+Executor::Executor(const Network& network, ThreadPool& pool, const CpuOptions& options, int max_rows)
+    : network_(network),
+      config_(network.program->config),
+      weights_(*network.program->weights),
+      packed_(*network.packed),
       pool_(pool),
-      layout_(layout),
-      max_rows_(options.max_rows),
-      mode_(packed.any_affine ? options.activations : ActivationMode::kFloat) {
+      layout_(*network.layout),
+      max_rows_(max_rows),
+      mode_(packed_.any_affine || network.head->affine() ? options.activations : ActivationMode::kFloat) {
   const auto threads = static_cast<size_t>(pool.size());
-  rows_.resize(static_cast<size_t>(max_rows_));
-  blocks_.resize(static_cast<size_t>(max_rows_));
+  const auto rows = static_cast<size_t>(max_rows_);
+  rows_.resize(rows);
+  thread_blocks_.resize(threads);
+  for (auto& blocks : thread_blocks_) blocks.resize(rows);
   thread_scratch_.resize(threads);
   thread_partials_.resize(threads);
   thread_columns_.resize(threads);
-  for (auto& columns : thread_columns_) columns.resize(static_cast<size_t>(kMaxProducts * max_rows_));
+  for (auto& columns : thread_columns_) columns.resize(kMaxProducts * rows);
   for (size_t t = 0; t < threads; ++t) {
-    embed_readers_.push_back(std::make_unique<tensor::RowReader>(weights_.embed));
+    embed_readers_.push_back(std::make_unique<tensor::RowReader>(network.embed_weights->embed));
     table_readers_.push_back(std::make_unique<tensor::RowReader>(weights_.per_layer_embed));
   }
   if (config_.experts > 0) {
-    const auto choices = static_cast<size_t>(max_rows_ * config_.experts_per_token);
+    const size_t choices = rows * static_cast<size_t>(config_.experts_per_token);
     choices_.resize(choices);
     sorted_.resize(choices);
     shares_.resize(choices);
@@ -45,13 +60,19 @@ Executor::Executor(const model::Program& program, const PackedWeights& packed, T
     spans_.resize(static_cast<size_t>(config_.experts));
     expert_counts_.resize(static_cast<size_t>(config_.experts) + 1);
   }
+  if (!packed_.clusters.empty()) {
+    clusters_.resize(rows * static_cast<size_t>(network.assistant->kept_centroids));
+    cluster_columns_.resize(clusters_.size());
+    spread_clusters_.resize(clusters_.size());
+    spread_.resize(rows);
+  }
   Carver counter;
   plan_memory(counter);
   memory_ = Buffer(counter.used(), "activations");
   Carver placer(memory_.data());
   plan_memory(placer);
-  fill_page_angles(LayerKind::kSliding);
-  fill_page_angles(LayerKind::kFull);
+  sliding_rotary_.fill_pages();
+  full_rotary_.fill_pages();
 }
 
 void Executor::plan_memory(Carver& carver) {
@@ -89,97 +110,56 @@ void Executor::plan_memory(Carver& carver) {
     expert_activated_ = make(config_.expert_intermediate, choices);
     expert_out_ = make(h, choices);
   }
+  if (const auto* assistant = network_.assistant) {
+    paired_ = make(2 * assistant->backbone_hidden);
+    next_hidden_ = make(assistant->backbone_hidden);
+    if (!packed_.clusters.empty()) {
+      const int64_t panels = int64_t{assistant->kept_centroids} * packed_.clusters[0].panels;
+      centroid_scores_ = make(assistant->centroids);
+      cluster_scores_ = Rows(carver, max_rows_, panels * kPanelRows, ActivationMode::kFloat);
+    }
+  }
+  if (network_.context_inputs > 0) taps_in_ = make(network_.context_inputs);
+  const size_t taps = network_.program->taps.size() * static_cast<size_t>(h);
+  taps_ = carver.take<float>(static_cast<size_t>(max_rows_) * taps);
   logits_ = Rows(carver, max_rows_, config_.vocab, ActivationMode::kFloat);
-  sliding_angles_ = plan_angles(carver, LayerKind::kSliding);
-  full_angles_ = plan_angles(carver, LayerKind::kFull);
+  const int positions = network_.kv_config->max_positions;
+  sliding_rotary_ = Rotary(carver, config_, LayerKind::kSliding, max_rows_, positions);
+  full_rotary_ = Rotary(carver, config_, LayerKind::kFull, max_rows_, positions);
   plan_attention_memory(carver);
 }
 
-const model::LayerConfig* Executor::layer_of(LayerKind kind) const {
-  for (const auto& layer : config_.layers) {
-    if (layer.kind == kind) return &layer;
-  }
-  return nullptr;
-}
-
-Executor::Angles Executor::plan_angles(Carver& carver, LayerKind kind) const {
-  Angles angles;
-  const model::LayerConfig* layer = layer_of(kind);
-  if (layer == nullptr) return angles;
-  angles.pairs = layer->rotated_pairs;
-  const auto pairs = static_cast<size_t>(angles.pairs);
-  angles.cosines = carver.take<float>(static_cast<size_t>(max_rows_) * pairs);
-  angles.sines = carver.take<float>(static_cast<size_t>(max_rows_) * pairs);
-  if (layer->k_is_v) {
-    const auto pages = static_cast<size_t>(config_.max_positions / kv::kPagePositions + 1);
-    angles.page_cosines = carver.take<float>(kv::kPagePositions * pairs);
-    angles.page_sines = carver.take<float>(kv::kPagePositions * pairs);
-    angles.base_cosines = carver.take<float>(pages * pairs);
-    angles.base_sines = carver.take<float>(pages * pairs);
-  }
-  return angles;
-}
-
-void Executor::fill_page_angles(LayerKind kind) const {
-  const Angles& at = angles(kind);
-  if (at.page_cosines == nullptr) return;
-  const model::LayerConfig& layer = *layer_of(kind);
-  for (int i = 0; i < at.pairs; ++i) {
-    const double frequency = model::Config::rope_frequency(layer, i);
-    for (int p = 0; p < kv::kPagePositions; ++p) {
-      at.page_cosines[p * at.pairs + i] = static_cast<float>(std::cos(p * frequency));
-      at.page_sines[p * at.pairs + i] = static_cast<float>(std::sin(p * frequency));
-    }
-    for (int page = 0; page <= config_.max_positions / kv::kPagePositions; ++page) {
-      const double angle = -frequency * page * kv::kPagePositions;
-      at.base_cosines[page * at.pairs + i] = static_cast<float>(std::cos(angle));
-      at.base_sines[page * at.pairs + i] = static_cast<float>(std::sin(angle));
-    }
-  }
-}
-
-void Executor::fill_row_angles(LayerKind kind, int row) const {
-  const Angles& at = angles(kind);
-  if (at.pairs == 0) return;
-  const model::LayerConfig& layer = *layer_of(kind);
-  const int position = rows_[static_cast<size_t>(row)].position;
-  for (int i = 0; i < at.pairs; ++i) {
-    const double angle = position * model::Config::rope_frequency(layer, i);
-    at.cosines[row * at.pairs + i] = static_cast<float>(std::cos(angle));
-    at.sines[row * at.pairs + i] = static_cast<float>(std::sin(angle));
-  }
-}
-
-Output Executor::run(const Batch& batch) {
-  SLIP_CHECK(static_cast<int>(batch.rows.size()) <= max_rows_);
-  batch_ = &batch;
-  row_count_ = static_cast<int>(batch.rows.size());
+Output Executor::run(const model::Program& program, std::span<const StepRow> rows,
+                     std::span<const kv::Cache* const> caches) {
+  SLIP_CHECK(static_cast<int>(rows.size()) <= max_rows_);
+  program_ = &program;
+  step_rows_ = rows;
+  caches_ = caches;
+  row_count_ = static_cast<int>(rows.size());
   any_output_ = false;
   for (int i = 0; i < row_count_; ++i) {
-    const Row& row = batch.rows[static_cast<size_t>(i)];
-    any_output_ |= row.output;
-    rows_[static_cast<size_t>(i)] = {row.position, row.sequence, i};
+    any_output_ |= rows[static_cast<size_t>(i)].output;
+    rows_[static_cast<size_t>(i)] = i;
   }
   pool_.run([this](int thread) { walk(thread); });
-  // Kernels write whole panels; a vocabulary that is no multiple of the padding is closed up here.
-  if (logits_.stride() != config_.vocab) {
-    for (int i = 1; i < row_count_; ++i) {
-      std::memmove(logits_.row(0) + int64_t{i} * config_.vocab, logits_.row(i),
-                   static_cast<size_t>(config_.vocab) * sizeof(float));
-    }
-  }
-  if (hidden_.stride() != config_.hidden) {
-    for (int i = 1; i < row_count_; ++i) {
-      std::memmove(hidden_.row(0) + int64_t{i} * config_.hidden, hidden_.row(i),
-                   static_cast<size_t>(config_.hidden) * sizeof(float));
-    }
-  }
-  return {row_count_, logits_.row(0), hidden_.row(0)};
+  const Rows& hidden = network_.assistant != nullptr ? next_hidden_ : hidden_;
+  if (packed_.clusters.empty()) close_up(logits_, row_count_);  // spread_scores() leaves no gaps
+  close_up(hidden, row_count_);
+  return {row_count_, logits_.row(0), hidden.row(0), program.taps.empty() ? nullptr : taps_};
 }
 
 void Executor::walk(int thread) {
-  for (const Phase& next : program_.phases) {
+  using Clock = std::chrono::steady_clock;
+  const bool timed = thread == 0 && !phase_seconds_.empty() && program_ == network_.program;
+  Clock::time_point before = timed ? Clock::now() : Clock::time_point();
+  for (size_t i = 0; i < program_->phases.size(); ++i) {
+    const Phase& next = program_->phases[i];
     phase(next, thread);
+    if (timed) {
+      const Clock::time_point after = Clock::now();
+      phase_seconds_[i] += std::chrono::duration<double>(after - before).count();
+      before = after;
+    }
     if (observe) once(thread, [&] { show(next); });
     if (row_count_ == 0)
       return;  // a prompt chunk that wants nothing: its KV is stored, nothing is left to do
@@ -198,219 +178,11 @@ void Executor::phase(const Phase& phase, int thread) {
     case PhaseKind::kDown: return down(phase.layer, thread);
     case PhaseKind::kPerLayerMix: return per_layer_mix(phase.layer, thread);
     case PhaseKind::kHead: return head(thread);
+    case PhaseKind::kDraftInput: return draft_input(thread);
+    case PhaseKind::kDraftHead: return draft_head(thread);
+    case PhaseKind::kContext: return context(thread);
+    case PhaseKind::kContextKv: return context_kv(phase.layer, thread);
   }
-}
-
-void Executor::embed(int thread) {
-  parallel(thread, row_count_, [&](int64_t i) {
-    const Row& row = batch_->rows[static_cast<size_t>(i)];
-    float* stream = stream_.row(i);
-    if (row.embedding != nullptr) {
-      std::memcpy(stream, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
-    } else {
-      embed_readers_[static_cast<size_t>(thread)]->floats(config_.embedding_row(row.token), stream);
-      scale_row(stream, config_.embed_scale, config_.hidden);
-    }
-    if (config_.per_layer_dim > 0) stream_.finish(i);
-    fill_row_angles(LayerKind::kSliding, static_cast<int>(i));
-    fill_row_angles(LayerKind::kFull, static_cast<int>(i));
-  });
-}
-
-void Executor::per_layer_inputs(int thread) {
-  const int p = config_.per_layer_dim;
-  const int layers = any_output_ ? config_.layer_count() : config_.last_kv_layer();
-  const int64_t cols = int64_t{layers} * p, panels = (cols + kPanelRows - 1) / kPanelRows;
-  multiply({{&packed_.per_layer_projection, &per_layer_, panels}}, stream_, thread);
-  const float project_scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
-  parallel(thread, row_count_, [&](int64_t i) {
-    const Row& row = batch_->rows[static_cast<size_t>(i)];
-    float* mixed = per_layer_.row(i);
-    float* table = per_layer_table_.row(i);
-    const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
-    table_readers_[static_cast<size_t>(thread)]->floats(id, table);
-    scale_row(mixed, project_scale, cols);
-    for (int l = 0; l < layers; ++l) {
-      norm_row(mixed + l * p, weights_.per_layer_norm.data(), p, config_.norm_epsilon, mixed + l * p);
-    }
-    mix_rows(mixed, table, std::sqrt(static_cast<float>(p)), 0.7071067811865476f, cols, mixed);
-  });
-}
-
-void Executor::qkv(int layer, int thread) {
-  const PackedLayer& packed = packed_layer(layer);
-  parallel(thread, row_count_, [&](int64_t i) {
-    norm_row(stream_.row(i), layer_weights(layer).input_norm.data(), config_.hidden, config_.norm_epsilon,
-             normed_.row(i));
-    normed_.finish(i);
-  });
-  // Where every row stops at this layer's KV, nobody reads the queries.
-  const int64_t q_panels = any_output_ || layer != config_.last_kv_layer() ? packed.q.panels : 0;
-  const Product q{&packed.q, &query_, q_panels}, k{&packed.k, &key_}, v{&packed.v, &value_};
-  if (packed.v.present()) {
-    multiply({q, k, v}, normed_, thread);
-  } else if (packed.k.present()) {
-    multiply({q, k}, normed_, thread);
-  } else {
-    multiply({q}, normed_, thread);
-  }
-  parallel(thread, row_count_, [&](int64_t i) { finish_heads(layer, static_cast<int>(i)); });
-}
-
-/// Head norms and rotation of one row, and its keys and values into the cache.
-void Executor::finish_heads(int layer, int row) const {
-  const model::LayerConfig& config = layer_config(layer);
-  const model::LayerWeights& weights = layer_weights(layer);
-  const Angles& at = angles(config.kind);
-  const int hd = config.head_dim;
-  const float* cosines = at.cosines + row * at.pairs;
-  const float* sines = at.sines + row * at.pairs;
-  for (int head = 0; head < config.heads; ++head) {
-    float* query = query_.row(row) + head * hd;
-    norm_row(query, weights.q_norm.data(), hd, config_.norm_epsilon, query);
-    rotate_row(query, hd / 2, at.pairs, cosines, sines);
-  }
-  if (!config_.owns_kv(layer)) return;
-  const ActiveRow& active = rows_[static_cast<size_t>(row)];
-  const kv::Cache& cache = *batch_->sequences[static_cast<size_t>(active.sequence)];
-  const auto store = [&](const float* from, int part, int head) {
-    std::byte* slot = cache.slot(layer, part, head, active.position);
-    if (layout_.storage() == kv::Storage::kBf16) {
-      store_bf16(from, hd, reinterpret_cast<uint16_t*>(slot));
-    } else {
-      std::memcpy(slot, from, static_cast<size_t>(hd) * sizeof(float));
-    }
-  };
-  for (int head = 0; head < config.kv_heads; ++head) {
-    float* key = key_.row(row) + head * hd;
-    if (config.k_is_v) {  // the cache holds n; V is n, K is rebuilt from it
-      norm_row(key, nullptr, hd, config_.norm_epsilon, key);
-      store(key, 0, head);
-      continue;
-    }
-    norm_row(key, weights.k_norm.data(), hd, config_.norm_epsilon, key);
-    rotate_row(key, hd / 2, at.pairs, cosines, sines);
-    store(key, 0, head);
-    float* value = value_.row(row) + head * hd;
-    norm_row(value, nullptr, hd, config_.norm_epsilon, value);
-    store(value, 1, head);
-  }
-}
-
-void Executor::keep_outputs(int thread) {
-  pool_.barrier();  // walk() has read the row count after the last phase on every thread before it changes
-  once(thread, [&] {
-    int kept = 0;
-    const auto move = [&](const Rows& rows, int from) {
-      std::memcpy(rows.row(kept), rows.row(from), static_cast<size_t>(rows.cols()) * sizeof(float));
-    };
-    for (int i = 0; i < row_count_; ++i) {
-      if (!batch_->rows[static_cast<size_t>(i)].output) continue;
-      if (kept != i) {
-        rows_[static_cast<size_t>(kept)] = rows_[static_cast<size_t>(i)];
-        move(stream_, i);
-        move(query_, i);
-        if (config_.per_layer_dim > 0) move(per_layer_, i);
-        for (const LayerKind kind : {LayerKind::kSliding, LayerKind::kFull}) {
-          const Angles& at = angles(kind);
-          std::memcpy(at.cosines + kept * at.pairs, at.cosines + i * at.pairs,
-                      static_cast<size_t>(at.pairs) * sizeof(float));
-          std::memcpy(at.sines + kept * at.pairs, at.sines + i * at.pairs,
-                      static_cast<size_t>(at.pairs) * sizeof(float));
-        }
-      }
-      ++kept;
-    }
-    row_count_ = kept;
-  });
-}
-
-void Executor::attention_out(int layer, int thread) {
-  parallel(thread, row_count_, [&](int64_t i) { attended_.finish(i); });
-  multiply({{&packed_layer(layer).o, &projected_}}, attended_, thread);
-  parallel(thread, row_count_, [&](int64_t i) {
-    add_norm_row(projected_.row(i), layer_weights(layer).post_attention_norm.data(), config_.hidden,
-                 config_.norm_epsilon, stream_.row(i));
-  });
-}
-
-void Executor::gate_up(int layer, int thread) {
-  const PackedLayer& packed = packed_layer(layer);
-  const bool moe = config_.experts > 0;
-  parallel(thread, row_count_, [&](int64_t i) {
-    norm_row(stream_.row(i), layer_weights(layer).pre_mlp_norm.data(), config_.hidden, config_.norm_epsilon,
-             normed_.row(i));
-    normed_.finish(i);
-    if (!moe) return;
-    const model::MoeWeights& weights = layer_weights(layer).moe;
-    norm_row(stream_.row(i), weights.router_scale.data(), config_.hidden, config_.norm_epsilon,
-             routed_.row(i));
-    scale_row(routed_.row(i), 1.0f / std::sqrt(static_cast<float>(config_.hidden)), config_.hidden);
-    routed_.finish(i);
-    norm_row(stream_.row(i), weights.pre_norm.data(), config_.hidden, config_.norm_epsilon,
-             expert_input_.row(i));
-    expert_input_.finish(i);
-  });
-
-  Column* columns = thread_columns_[static_cast<size_t>(thread)].data();
-  for (int i = 0; i < row_count_; ++i) columns[i] = normed_.column(i, activated_.row(i));
-  const std::span<const Column> all(columns, static_cast<size_t>(row_count_));
-  const int64_t piece = std::max<int64_t>(1, panels_per_piece(packed.gate) / 2), panels = packed.gate.panels;
-  parallel(thread, (panels + piece - 1) / piece, [&](int64_t i) {
-    matmul_gelu(packed.gate, packed.up, all, i * piece, std::min(panels, (i + 1) * piece));
-  });
-  // A choice between experts can hang on the last bit of a score, so the router always reads exact rows.
-  if (moe) multiply({{&packed.router, &router_scores_}}, routed_, thread, {}, /*exact=*/true);
-  parallel(thread, row_count_, [&](int64_t i) {
-    activated_.finish(i);
-    if (moe) route(layer, static_cast<int>(i));
-  });
-}
-
-void Executor::down(int layer, int thread) {
-  const model::LayerWeights& weights = layer_weights(layer);
-  multiply({{&packed_layer(layer).down, &projected_}}, activated_, thread);
-  if (config_.experts > 0) {
-    once(thread, [&] { sort_choices(); });
-    experts(layer, thread);
-  }
-  parallel(thread, row_count_, [&](int64_t i) {
-    if (config_.experts > 0) add_experts(layer, static_cast<int>(i));
-    add_norm_row(projected_.row(i), weights.post_mlp_norm.data(), config_.hidden, config_.norm_epsilon,
-                 stream_.row(i));
-    if (config_.per_layer_dim == 0) {
-      scale_row(stream_.row(i), weights.scalar, config_.hidden);
-    } else {
-      stream_.finish(i);
-    }
-  });
-}
-
-void Executor::per_layer_mix(int layer, int thread) {
-  const model::LayerWeights& weights = layer_weights(layer);
-  const int p = config_.per_layer_dim;
-  multiply({{&packed_layer(layer).per_layer_gate, &gated_}}, stream_, thread);
-  parallel(thread, row_count_, [&](int64_t i) {
-    gelu_times_row(gated_.row(i), per_layer_.row(i) + int64_t{layer} * p, p);
-    gated_.finish(i);
-  });
-  multiply({{&packed_layer(layer).per_layer_projection, &projected_}}, gated_, thread);
-  parallel(thread, row_count_, [&](int64_t i) {
-    add_norm_row(projected_.row(i), weights.per_layer.post_norm.data(), config_.hidden, config_.norm_epsilon,
-                 stream_.row(i));
-    scale_row(stream_.row(i), weights.scalar, config_.hidden);
-  });
-}
-
-void Executor::head(int thread) {
-  parallel(thread, row_count_, [&](int64_t i) {
-    norm_row(stream_.row(i), weights_.final_norm.data(), config_.hidden, config_.norm_epsilon,
-             hidden_.row(i));
-    hidden_.finish(i);
-  });
-  MatmulOptions options;
-  if (config_.logit_softcap > 0) options = {Epilogue::kSoftcap, config_.logit_softcap};
-  multiply({{&packed_.head, &logits_}}, hidden_, thread, options);
 }
 
 int64_t Executor::panels_per_piece(const PackedMatrix& matrix) {

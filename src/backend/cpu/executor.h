@@ -1,7 +1,9 @@
-// Executor: the phases of the Program on the CPU. All threads walk the list together; inside a phase, work is
+// Executor: the phases of a Program on the CPU. All threads walk the list together; inside a phase, work is
 // dealt out in pieces whose result does not depend on who does them, and a barrier ends every piece that
-// others read. No memory is taken after construction. executor.cpp has the walk and the dense phases,
-// attend_phase.cpp attention, experts_phase.cpp the mixture of experts.
+// others read. No memory is taken after construction. It runs the model itself and the draft networks beside
+// it, which differ in their programs only. executor.cpp has the walk, layer_phases.cpp what every layer does,
+// attend_phase.cpp attention, experts_phase.cpp the mixture of experts, draft_phases.cpp what only drafters
+// do.
 #pragma once
 
 #include <functional>
@@ -12,28 +14,65 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/packed_weights.h"
+#include "backend/cpu/rotary.h"
 #include "backend/cpu/rows.h"
 #include "base/thread_pool.h"
 #include "model/program.h"
 
 namespace slip::backend::cpu {
 
+/// What an executor runs. Everything is owned elsewhere and outlives it.
+struct Network {
+  const model::Program* program = nullptr;  // sets sizes; run() may be given another one of the same sizes
+  const PackedWeights* packed = nullptr;
+  // Whose layers own the caches: the network itself, or the target of an assistant.
+  const model::Config* kv_config = nullptr;
+  const model::Weights* kv_weights = nullptr;
+  const kv::Layout* layout = nullptr;
+  // Whose table embeds tokens, and the head: the network's own, or the target's.
+  const model::Config* embed_config = nullptr;
+  const model::Weights* embed_weights = nullptr;
+  const PackedMatrix* head = nullptr;
+  // Drafters only.
+  const model::AssistantConfig* assistant = nullptr;
+  const model::AssistantWeights* assistant_weights = nullptr;
+  const float* context_norm = nullptr;  // [h]
+  int context_inputs = 0;               // taps * h
+};
+
+/// Keys a row sees, by position: [first, end).
+struct KeySpan {
+  int first = 0;
+  int end = 0;
+};
+
+/// One row of a step.
+struct StepRow {
+  int token = 0;
+  const float* embedding = nullptr;  // replaces the token's, see Row
+  const float* input = nullptr;      // hidden state of a draft step, taps of a context row
+  int position = 0;
+  int cache = 0;  // index into the step's caches; rows of one cache stand together
+  bool output = true;
+  KeySpan sliding = {}, full = {};
+};
+
 class Executor {
  public:
-  Executor(const model::Program& program, const PackedWeights& packed, ThreadPool& pool,
-           const CpuOptions& options, const kv::Layout& layout);
+  Executor(const Network& network, ThreadPool& pool, const CpuOptions& options, int max_rows);
 
-  Output run(const Batch& batch);
+  /// The rows and caches must stay until it returns. Rows are written to the slots of their positions.
+  Output run(const model::Program& program, std::span<const StepRow> rows,
+             std::span<const kv::Cache* const> caches);
+  int max_rows() const { return max_rows_; }
+
+  /// Seconds of each phase of the program since the call, as thread 0 saw them.
+  void time_phases() { phase_seconds_.assign(network_.program->phases.size(), 0.0); }
+  const std::vector<double>& phase_seconds() const { return phase_seconds_; }
 
   std::function<void(const model::Phase&, const float*, int64_t rows, int64_t cols, int64_t stride)> observe;
 
  private:
-  /// A batch row still under way: its place in the caches, and the angles of its position.
-  struct ActiveRow {
-    int position;
-    int sequence;
-    int batch_row;
-  };
   /// Consecutive active rows of one sequence, few enough to pass over a page of keys together.
   struct RowBlock {
     int first;
@@ -55,26 +94,33 @@ class Executor {
   void plan_memory(Carver& carver);
   void walk(int thread);
   void phase(const model::Phase& phase, int thread);
+  void show(const model::Phase& phase) const;
+
+  // layer_phases.cpp
+  void embed_row(int row, int thread, float* out) const;
   void embed(int thread);
   void per_layer_inputs(int thread);
   void qkv(int layer, int thread);
-  void finish_heads(int layer, int row) const;
+  void finish_queries(int layer, int row) const;
+  void store_kv(int layer, int row) const;
   void keep_outputs(int thread);
   void attention_out(int layer, int thread);
   void gate_up(int layer, int thread);
   void down(int layer, int thread);
   void per_layer_mix(int layer, int thread);
+  void add_branch(const std::vector<float>& norm, int row) const;
+  void end_layer(int layer, int row) const;
   void head(int thread);
-  void show(const model::Phase& phase) const;
 
   // attend_phase.cpp
   void attend(int layer, int thread);
-  void attend_blocks_whole(int layer, int thread);
-  void attend_blocks_by_page(int layer, int thread);
+  void attend_blocks_whole(int layer, std::span<const RowBlock> blocks, int thread);
+  void attend_blocks_by_page(int layer, std::span<const RowBlock> blocks, int thread);
   void attend_block_page(int layer, const RowBlock& block, int kv_head, int64_t page, float* partials,
                          float* scratch) const;
-  void plan_row_blocks(int layer);
-  int first_key(int layer, int position) const;
+  /// Every thread cuts the blocks for itself, the same way: cheaper than waiting for one to do it.
+  std::span<const RowBlock> row_blocks(int layer, int thread);
+  const KeySpan& keys(int layer, int row) const;
   void plan_attention_memory(Carver& carver);
 
   // experts_phase.cpp
@@ -82,6 +128,15 @@ class Executor {
   void sort_choices();
   void experts(int layer, int thread);
   void add_experts(int layer, int row) const;
+
+  // draft_phases.cpp
+  void draft_input(int thread);
+  void draft_head(int thread);
+  void choose_clusters(int row);
+  void score_clusters(int thread);
+  void spread_scores(int row);
+  void context(int thread);
+  void context_kv(int layer, int thread);
 
   /// Deals out 0 .. count - 1 and waits for all to finish.
   template <typename F>
@@ -107,6 +162,9 @@ class Executor {
   /// prefetcher and the last pieces still even out between threads.
   static int64_t panels_per_piece(const PackedMatrix& matrix);
 
+  const StepRow& active(int row) const {
+    return step_rows_[static_cast<size_t>(rows_[static_cast<size_t>(row)])];
+  }
   const model::LayerConfig& layer_config(int layer) const {
     return config_.layers[static_cast<size_t>(layer)];
   }
@@ -115,7 +173,7 @@ class Executor {
   }
   const PackedLayer& packed_layer(int layer) const { return packed_.layers[static_cast<size_t>(layer)]; }
 
-  const model::Program& program_;
+  const Network network_;
   const model::Config& config_;
   const model::Weights& weights_;
   const PackedWeights& packed_;
@@ -130,35 +188,31 @@ class Executor {
   Rows routed_, router_scores_, expert_input_, expert_activated_, expert_out_;
   Rows logits_;
 
-  // Angles: per active row for each kind of layer, and per page for rebuilding keys where K = V.
-  struct Angles {
-    int pairs = 0;
-    float* cosines = nullptr;  // [max_rows][pairs]
-    float* sines = nullptr;
-    float* page_cosines = nullptr;  // [kPagePositions][pairs], only where K = V
-    float* page_sines = nullptr;
-    float* base_cosines = nullptr;  // [pages][pairs], turning back by the page's first position
-    float* base_sines = nullptr;
-  };
-  Angles plan_angles(Carver& carver, model::LayerKind kind) const;
-  void fill_page_angles(model::LayerKind kind) const;
-  void fill_row_angles(model::LayerKind kind, int row) const;
-  Angles& angles(model::LayerKind kind) {
-    return kind == model::LayerKind::kSliding ? sliding_angles_ : full_angles_;
+  const Rotary& rotary(model::LayerKind kind) const {
+    return kind == model::LayerKind::kSliding ? sliding_rotary_ : full_rotary_;
   }
-  const Angles& angles(model::LayerKind kind) const {
-    return kind == model::LayerKind::kSliding ? sliding_angles_ : full_angles_;
-  }
-  const model::LayerConfig* layer_of(model::LayerKind kind) const;
-  Angles sliding_angles_, full_angles_;
+  Rotary sliding_rotary_, full_rotary_;
+
+  // Drafters: the step's input, scores of centroids, scores of the tokens in the clusters chosen.
+  Rows paired_, centroid_scores_, cluster_scores_, next_hidden_, taps_in_;
+  std::vector<int> clusters_;  // [max_rows * kept], ascending per row
+  std::vector<Column> cluster_columns_;
+  std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits
+  std::vector<uint8_t> spread_;       // [max_rows]: the row's logits have been set to -infinity once
+
+  std::vector<double> phase_seconds_;  // empty = not timed
+
+  // What the taps put out, [max_rows][taps * h].
+  float* taps_ = nullptr;
 
   // The step under way.
-  const Batch* batch_ = nullptr;
-  std::vector<ActiveRow> rows_;  // capacity max_rows
+  const model::Program* program_ = nullptr;
+  std::span<const StepRow> step_rows_;
+  std::span<const kv::Cache* const> caches_;
+  std::vector<int> rows_;  // active rows as indices into step_rows_; capacity max_rows
   int row_count_ = 0;
   bool any_output_ = false;  // a prompt chunk that wants none skips what only outputs need
-  std::vector<RowBlock> blocks_;
-  int block_count_ = 0;
+  std::vector<std::vector<RowBlock>> thread_blocks_;  // per thread, [max_rows]
 
   // Attention scratch.
   std::vector<float*> thread_scratch_;   // per thread

@@ -73,8 +73,8 @@ void Executor::experts(int layer, int thread) {
     const ExpertSpan& span = spans_[static_cast<size_t>(task / gate_pieces)];
     const PackedExpert& expert = packed[static_cast<size_t>(span.expert)];
     const int64_t begin = task % gate_pieces * gate_piece;
-    matmul_gelu(expert.gate, expert.up, columns_of(expert_columns_, span), begin,
-                std::min(gate_panels, begin + gate_piece));
+    matmul_gated(expert.gate, expert.up, config_.activation, columns_of(expert_columns_, span), begin,
+                 std::min(gate_panels, begin + gate_piece));
   });
   parallel(thread, choice_count_, [&](int64_t i) { expert_activated_.finish(i); });
   const int64_t down_piece = panels_per_piece(packed[0].down), down_panels = packed[0].down.panels;

@@ -38,6 +38,14 @@ HWY_INLINE VF gelu(VF x) {
   return hn::Mul(hn::Mul(hn::Set(df, 0.5f), x), hn::Add(hn::Set(df, 1.0f), tanh(inner)));
 }
 
+/// x / (1 + e^-x)
+HWY_INLINE VF silu(VF x) {
+  const DF df;
+  const VF one = hn::Set(df, 1.0f);
+  // Beyond -80 the result is 0 to every float nearby, and e^80 is still finite.
+  return hn::Div(x, hn::Add(one, hn::Exp(df, hn::Min(hn::Neg(x), hn::Set(df, 80.0f)))));
+}
+
 }  // namespace slip::backend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -109,8 +109,8 @@ void matmul_target(const PackedMatrix& matrix, std::span<const Column> columns, 
   }
 }
 
-void matmul_gelu_target(const PackedMatrix& gate, const PackedMatrix& up, std::span<const Column> columns,
-                        int64_t begin, int64_t end) {
+void matmul_gated_target(const PackedMatrix& gate, const PackedMatrix& up, model::Activation activation,
+                         std::span<const Column> columns, int64_t begin, int64_t end) {
   const int planes = columns.empty() ? 0 : columns[0].planes;
   const auto tile_panels = static_cast<int64_t>(kTileBytes / (gate.panel_bytes + up.panel_bytes)) + 1;
   const DF df;
@@ -126,8 +126,9 @@ void matmul_gelu_target(const PackedMatrix& gate, const PackedMatrix& up, std::s
         for (int c = 0; c < width; ++c) {
           float* out = columns[at + static_cast<size_t>(c)].out + panel * kPanelRows;
           for (int i = c * kPanelRows; i < (c + 1) * kPanelRows; i += kLanes) {
-            hn::StoreU(hn::Mul(gelu(hn::LoadU(df, gates + i)), hn::LoadU(df, ups + i)), df,
-                       out + i - c * kPanelRows);
+            const VF x = hn::LoadU(df, gates + i);
+            const VF opened = activation == model::Activation::kSilu ? silu(x) : gelu(x);
+            hn::StoreU(hn::Mul(opened, hn::LoadU(df, ups + i)), df, out + i - c * kPanelRows);
           }
         }
       }
@@ -146,7 +147,7 @@ HWY_AFTER_NAMESPACE();
 namespace slip::backend::cpu {
 
 HWY_EXPORT(matmul_target);
-HWY_EXPORT(matmul_gelu_target);
+HWY_EXPORT(matmul_gated_target);
 HWY_EXPORT(target_name);
 
 void matmul(const PackedMatrix& matrix, std::span<const Column> columns, int64_t begin, int64_t end,
@@ -154,9 +155,9 @@ void matmul(const PackedMatrix& matrix, std::span<const Column> columns, int64_t
   HWY_DYNAMIC_DISPATCH(matmul_target)(matrix, columns, begin, end, options);
 }
 
-void matmul_gelu(const PackedMatrix& gate, const PackedMatrix& up, std::span<const Column> columns,
-                 int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(matmul_gelu_target)(gate, up, columns, begin, end);
+void matmul_gated(const PackedMatrix& gate, const PackedMatrix& up, model::Activation activation,
+                  std::span<const Column> columns, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(matmul_gated_target)(gate, up, activation, columns, begin, end);
 }
 
 const char* kernel_target() {

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "backend/cpu/packed_matrix.h"
+#include "model/config.h"
 
 namespace slip::backend::cpu {
 
@@ -43,9 +44,9 @@ struct MatmulOptions {
 void matmul(const PackedMatrix& matrix, std::span<const Column> columns, int64_t begin, int64_t end,
             const MatmulOptions& options = {});
 
-/// out = gelu(gate x) * (up x), panels [begin, end) of both.
-void matmul_gelu(const PackedMatrix& gate, const PackedMatrix& up, std::span<const Column> columns,
-                 int64_t begin, int64_t end);
+/// out = activation(gate x) * (up x), panels [begin, end) of both.
+void matmul_gated(const PackedMatrix& gate, const PackedMatrix& up, model::Activation activation,
+                  std::span<const Column> columns, int64_t begin, int64_t end);
 
 /// The instruction set the kernels run with on this machine: "AVX3_DL".
 const char* kernel_target();

@@ -11,22 +11,50 @@ struct Job {
   PackedMatrix* target;
 };
 
-/// Walks the model in the order a step reads it, planning every matrix and listing the packing jobs. Called
+/// Walks a network in the order a step reads it, planning every matrix and listing the packing jobs. Made
 /// twice: to count bytes, and to place.
 class Walk {
  public:
-  Walk(const model::Config& config, const model::Weights& weights, PackedWeights& packed, Carver& carver)
-      : config_(config), weights_(weights), packed_(packed), carver_(carver) {}
+  Walk(PackedWeights& packed, Carver& carver) : packed_(packed), carver_(carver) {}
 
-  std::vector<Job> run() {
-    packed_.layers.resize(config_.layers.size());
-    one(weights_.per_layer_projection, packed_.per_layer_projection);
-    for (size_t i = 0; i < config_.layers.size(); ++i) layer(weights_.layers[i], packed_.layers[i]);
-    one(weights_.output_head(), packed_.head);
-    return std::move(jobs_);
+  void decoder(const model::Config& config, const model::Weights& weights) {
+    one(weights.per_layer_projection, packed_.per_layer_projection);
+    layers(config, weights);
+    one(weights.output_head(), packed_.head);
   }
 
+  void assistant(const model::AssistantConfig& config, const model::AssistantWeights& weights,
+                 const tensor::Matrix& ordered_head) {
+    one(weights.pre_projection, packed_.pre_projection);
+    layers(config.text, weights.text);
+    one(weights.centroids, packed_.centroids);
+    if (config.centroids == 0) {
+      one(weights.text.embed, packed_.head);
+    } else {
+      const int64_t size = ordered_head.rows / config.centroids;
+      packed_.clusters.resize(static_cast<size_t>(config.centroids));
+      for (int c = 0; c < config.centroids; ++c) {
+        PackedMatrix& cluster = packed_.clusters[static_cast<size_t>(c)];
+        part(ordered_head, c * size, size, cluster);
+        place(cluster, carver_);
+      }
+    }
+    one(weights.post_projection, packed_.post_projection);
+  }
+
+  void dflash(const model::DflashConfig& config, const model::DflashWeights& weights) {
+    one(weights.fc, packed_.fc);
+    layers(config.text, weights.text);
+  }
+
+  std::vector<Job> jobs() { return std::move(jobs_); }
+
  private:
+  void layers(const model::Config& config, const model::Weights& weights) {
+    packed_.layers.resize(config.layers.size());
+    for (size_t i = 0; i < config.layers.size(); ++i) layer(config, weights.layers[i], packed_.layers[i]);
+  }
+
   void one(const tensor::Matrix& source, PackedMatrix& target) {
     if (!source.present()) return;
     part(source, 0, source.rows, target);
@@ -46,7 +74,7 @@ class Walk {
     jobs_.push_back({&source, first_row, &target});
   }
 
-  void layer(const model::LayerWeights& source, PackedLayer& target) {
+  void layer(const model::Config& config, const model::LayerWeights& source, PackedLayer& target) {
     one(source.q, target.q);
     one(source.k, target.k);
     one(source.v, target.v);
@@ -54,44 +82,62 @@ class Walk {
     pair(source.gate, source.up, 0, source.gate.rows, target.gate, target.up);
     one(source.moe.router, target.router);
     one(source.down, target.down);
-    target.experts.resize(static_cast<size_t>(config_.experts));
-    for (int e = 0; e < config_.experts; ++e) {
+    target.experts.resize(static_cast<size_t>(config.experts));
+    for (int e = 0; e < config.experts; ++e) {
       PackedExpert& expert = target.experts[static_cast<size_t>(e)];
-      const int64_t inner = config_.expert_intermediate;
+      const int64_t inner = config.expert_intermediate;
       pair(source.moe.gate, source.moe.up, e * inner, inner, expert.gate, expert.up);
-      part(source.moe.down, int64_t{e} * config_.hidden, config_.hidden, expert.down);
+      part(source.moe.down, int64_t{e} * config.hidden, config.hidden, expert.down);
       place(expert.down, carver_);
     }
     one(source.per_layer.gate, target.per_layer_gate);
     one(source.per_layer.projection, target.per_layer_projection);
   }
 
-  const model::Config& config_;
-  const model::Weights& weights_;
   PackedWeights& packed_;
   Carver& carver_;
   std::vector<Job> jobs_;
 };
 
-}  // namespace
-
-PackedWeights pack_weights(const model::Config& config, const model::Weights& weights, ThreadPool& pool,
+/// `describe` walks a network; `progress` may be empty.
+PackedWeights pack_network(const std::function<void(Walk&)>& describe, ThreadPool& pool,
                            const std::function<void(double)>& progress) {
   PackedWeights packed;
   Carver counter;
-  Walk(config, weights, packed, counter).run();
+  Walk count(packed, counter);
+  describe(count);
   // Kernels fetch a little ahead of what they read; a fetch past the end is harmless but should be ours.
   packed.memory = Buffer(counter.used() + 4096, "the weights");
 
   Carver placer(packed.memory.data());
-  const std::vector<Job> jobs = Walk(config, weights, packed, placer).run();
+  Walk walk(packed, placer);
+  describe(walk);
   size_t done = 0;
-  for (const Job& job : jobs) {
+  for (const Job& job : walk.jobs()) {
     pack(*job.source, job.first_row, *job.target, pool);
     done += job.target->bytes();
     if (progress) progress(static_cast<double>(done) / static_cast<double>(counter.used()));
   }
   return packed;
+}
+
+}  // namespace
+
+PackedWeights pack_weights(const model::Config& config, const model::Weights& weights, ThreadPool& pool,
+                           const std::function<void(double)>& progress) {
+  return pack_network([&](Walk& walk) { walk.decoder(config, weights); }, pool, progress);
+}
+
+PackedWeights pack_weights(const model::AssistantConfig& config, const model::AssistantWeights& weights,
+                           ThreadPool& pool) {
+  tensor::Matrix ordered_head = weights.text.embed;
+  if (config.centroids > 0) ordered_head.order = weights.ordering.data();
+  return pack_network([&](Walk& walk) { walk.assistant(config, weights, ordered_head); }, pool, {});
+}
+
+PackedWeights pack_weights(const model::DflashConfig& config, const model::DflashWeights& weights,
+                           ThreadPool& pool) {
+  return pack_network([&](Walk& walk) { walk.dflash(config, weights); }, pool, {});
 }
 
 }  // namespace slip::backend::cpu

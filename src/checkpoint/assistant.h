@@ -1,0 +1,30 @@
+// AssistantCheckpoint: the folder of a Gemma 4 assistant opened, understood and fitted to its target; nothing
+// loaded yet. As with Checkpoint, matrices are views of its files (or of memory it owns, after requantise()),
+// so it must outlive the packing. The target is only asked for its Config and may go.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "model/assistant.h"
+
+namespace slip::checkpoint {
+
+struct AssistantCheckpoint {
+  std::string path;  // the folder
+  model::AssistantConfig config;
+  model::AssistantWeights weights;
+  std::vector<NotLoaded> not_loaded;
+  std::string format;  // "Hugging Face bf16"
+  size_t file_bytes = 0;
+
+  TensorSet tensors;
+  std::vector<std::unique_ptr<MappedFile>> files;
+};
+
+/// Throws Error(kBadFile): the folder is damaged, is no assistant, or is the assistant of another model.
+std::unique_ptr<AssistantCheckpoint> open_assistant(const std::string& folder, const model::Config& target);
+
+}  // namespace slip::checkpoint

@@ -1,0 +1,137 @@
+#include "cli/drafters.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/draft_kind.h"
+#include "checkpoint/hub.h"
+#include "checkpoint/requantise.h"
+#include "speculate/dflash.h"
+#include "speculate/mtp.h"
+#include "speculate/suffix.h"
+
+namespace slip::cli {
+namespace {
+
+using checkpoint::DraftKind;
+
+bool is_quantised(const checkpoint::Checkpoint& target) {
+  return target.weights.output_head().encoding == tensor::Encoding::kAffine;
+}
+
+/// 0 = as stored.
+int bits_for(const DraftOptions& options, const checkpoint::Checkpoint& target) {
+  if (options.bits == "auto") return is_quantised(target) ? 8 : 0;
+  return options.bits == "as-is" ? 0 : static_cast<int>(parse_integer("--draft-bits", options.bits, 4, 8));
+}
+
+void open_assistant(Drafters& drafters, const std::string& folder, const DraftOptions& options,
+                    const checkpoint::Checkpoint& target) {
+  if (drafters.assistant != nullptr) {
+    fail_usage("--draft-model names two assistants, {} and {}; give one of them", drafters.assistant->path,
+               folder);
+  }
+  drafters.assistant = checkpoint::open_assistant(folder, target.config);
+  if (const int bits = bits_for(options, target); bits > 0) checkpoint::requantise(*drafters.assistant, bits);
+}
+
+void open_dflash(Drafters& drafters, const std::string& folder, const DraftOptions& options,
+                 const checkpoint::Checkpoint& target) {
+  if (drafters.dflash != nullptr) {
+    fail_usage("--draft-model names two DFlash drafters, {} and {}; give one of them", drafters.dflash->path,
+               folder);
+  }
+  drafters.dflash = checkpoint::open_dflash(folder, target.config);
+  if (const int bits = bits_for(options, target); bits > 0) checkpoint::requantise(*drafters.dflash, bits);
+}
+
+void open_named(Drafters& drafters, const std::string& name, const DraftOptions& options,
+                const checkpoint::Checkpoint& target) {
+  const std::string folder = checkpoint::resolve_model(name);
+  switch (checkpoint::kind_of_draft_folder(folder)) {
+    case DraftKind::kAssistant:
+      if (options.kind == "dflash") fail_usage("{} is an assistant; use --draft-kind mtp or auto", folder);
+      return open_assistant(drafters, folder, options, target);
+    case DraftKind::kDflash:
+      if (options.kind == "mtp")
+        fail_usage("{} is a DFlash drafter; use --draft-kind dflash or auto", folder);
+      return open_dflash(drafters, folder, options, target);
+    case DraftKind::kTarget:
+      fail_file("{}: is a whole Gemma 4 model; --draft-model takes an assistant or a DFlash drafter", folder);
+    case DraftKind::kUnknown: fail_file("{}: is neither a Gemma 4 assistant nor a DFlash drafter", folder);
+  }
+}
+
+std::string depth_text(const DraftOptions& options) {
+  return options.depth == "auto" ? "depth by measurement" : "depth " + options.depth;
+}
+
+}  // namespace
+
+Drafters open_drafters(const DraftOptions& options, const std::string& model, const std::string& folder,
+                       const checkpoint::Checkpoint& target) {
+  check_draft_options(options);
+  Drafters drafters;
+  if (options.kind == "none") {
+    drafters.description = "none, as told";
+    return drafters;
+  }
+  std::string assistant_origin, missing;
+  if (options.kind != "suffix") {
+    for (const std::string& name : options.models) open_named(drafters, name, options, target);
+    if (options.models.empty()) {
+      std::string found = checkpoint::find_assistant(model);
+      if (found.empty()) found = checkpoint::find_assistant(folder);
+      if (!found.empty()) {
+        open_assistant(drafters, found, options, target);
+        assistant_origin = "found for the model, ";
+      } else if (options.kind == "mtp") {
+        fail_usage(
+            "--draft-kind mtp needs an assistant, and there is none beside {} nor in the Hugging Face cache "
+            "under its name with -assistant; use --draft-model",
+            folder);
+      } else {
+        missing = "; no assistant was found for the model";
+      }
+    }
+  }
+  std::vector<std::string> parts;
+  if (drafters.assistant != nullptr) {
+    parts.push_back(fmt::format("mtp ({}, {}{})", drafters.assistant->path, assistant_origin,
+                                drafters.assistant->format));
+  }
+  if (drafters.dflash != nullptr)
+    parts.push_back(fmt::format("dflash ({}, {})", drafters.dflash->path, drafters.dflash->format));
+  if (options.kind == "auto" || options.kind == "suffix") parts.push_back("suffix");
+  drafters.description = fmt::format("{}, {}{}", fmt::join(parts, " and "), depth_text(options), missing);
+  return drafters;
+}
+
+void load_drafters(Drafters& drafters, const DraftOptions& options, backend::Backend& backend,
+                   int sequences) {
+  if (options.kind == "none") return;
+  backend::DraftOptions network;
+  std::vector<std::unique_ptr<speculate::Drafter>> kinds;
+  if (drafters.assistant != nullptr || drafters.synthetic != nullptr) {
+    const bool made = drafters.synthetic != nullptr;
+    network.max_rows = sequences;
+    drafters.assistant_network =
+        backend.load_assistant(made ? drafters.synthetic->config : drafters.assistant->config,
+                               made ? drafters.synthetic->weights : drafters.assistant->weights, network);
+    kinds.push_back(std::make_unique<speculate::MtpDrafter>(
+        *drafters.assistant_network,
+        options.position == "p" ? speculate::MtpPosition::kNewestToken : speculate::MtpPosition::kLastKey));
+  }
+  if (drafters.dflash != nullptr) {
+    backend.set_taps(drafters.dflash->config.taps);
+    network.max_rows = sequences * drafters.dflash->config.block;
+    drafters.dflash_network = backend.load_dflash(drafters.dflash->config, drafters.dflash->weights, network);
+    kinds.push_back(std::make_unique<speculate::DflashDrafter>(*drafters.dflash_network));
+  }
+  if (options.kind == "auto" || options.kind == "suffix")
+    kinds.push_back(std::make_unique<speculate::SuffixDrafter>());
+  drafters.speculator = std::make_unique<speculate::Speculator>(
+      std::move(kinds), backend.config().vocab, speculate::DepthOptions{.fixed = options.fixed_depth()});
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,293 @@
+// Draft networks on the CPU against their references, and against themselves: what a row gets must not depend
+// on the rows beside it or on the steps before. The golden values themselves are `verify`'s (tests/cli).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/noise.h"
+#include "checkpoint/dflash.h"
+#include "checkpoint/requantise.h"
+#include "checkpoint/synthetic.h"
+#include "checkpoint/tiny_drafters.h"
+#include "reference/assistant.h"
+#include "reference/dflash.h"
+#include "reference/golden.h"
+
+namespace slip::backend::cpu {
+namespace {
+
+using reference::Row;
+
+int token_at(const model::Config& config, uint64_t seed, int position) {
+  return static_cast<int>(keyed_bits(seed, static_cast<uint64_t>(position)) %
+                          static_cast<uint64_t>(config.vocab));
+}
+
+std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target, ActivationMode mode,
+                                     kv::Storage storage) {
+  CpuOptions options;
+  options.threads = 2;
+  options.max_rows = 96;
+  options.activations = mode;
+  options.kv_storage = storage;
+  return load(target.config, target.weights, options);
+}
+
+/// A sequence of the target; keeps the hidden state of its last row and the taps of all rows.
+struct TargetText {
+  TargetText(Backend& backend, uint64_t seed, int length, size_t tap_count = 0, int width = 64)
+      : cache(backend.new_cache()) {
+    const model::Config& config = backend.config();
+    const auto hidden_size = static_cast<size_t>(config.hidden);
+    cache->reserve(length + 16);
+    while (cache->length() < length) {
+      const int count = std::min(width, length - cache->length());
+      std::vector<backend::Row> rows(static_cast<size_t>(count));
+      for (int i = 0; i < count; ++i) {
+        backend::Row& row = rows[static_cast<size_t>(i)];
+        row.position = cache->length() + i;
+        row.token = token_at(config, seed, row.position);
+        row.output = i == count - 1;
+      }
+      kv::Cache* caches[] = {cache.get()};
+      cache->stage(count);
+      const Output out = backend.run({rows, caches});
+      cache->commit(count);
+      hidden.assign(out.hidden, out.hidden + hidden_size);
+      if (out.taps != nullptr)
+        taps.insert(taps.end(), out.taps, out.taps + rows.size() * tap_count * hidden_size);
+    }
+  }
+
+  std::unique_ptr<kv::Cache> cache;
+  std::vector<float> hidden;
+  std::vector<float> taps;
+};
+
+struct Pair {
+  Pair(const std::string& shape, int bits) {
+    checkpoint::SynthOptions options;
+    options.shape = shape;
+    options.bits = bits;
+    options.assistant_bits = bits;
+    target = checkpoint::synthesize(options);
+    assistant = checkpoint::synthesize_assistant(options);
+  }
+  std::unique_ptr<checkpoint::Checkpoint> target;
+  std::unique_ptr<checkpoint::SyntheticAssistant> assistant;
+};
+
+AssistantRow row_for(const TargetText& text, const float* hidden, int token) {
+  return {.token = token,
+          .hidden = hidden,
+          .position = text.cache->length() - 1,
+          .keys = text.cache->length(),
+          .cache = text.cache.get()};
+}
+
+class AssistantOfShape : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+// 300 positions: past the window and into the second page.
+TEST_P(AssistantOfShape, FollowsTheReferenceThroughAChainOfSteps) {
+  const auto [shape, bits] = GetParam();
+  const Pair pair(shape, bits);
+  const auto backend = load_target(*pair.target, ActivationMode::kFloat, kv::Storage::kF32);
+  const TargetText text(*backend, 5, 300);
+  const auto assistant =
+      backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 3});
+
+  test::TargetRun run(*pair.target);
+  std::vector<int> tokens;
+  for (int i = 0; i < 300; ++i) tokens.push_back(token_at(pair.target->config, 5, i));
+  run.feed(tokens);
+  reference::Assistant reference(pair.assistant->config, pair.assistant->weights, pair.target->config,
+                                 pair.target->weights);
+  std::vector<float> hidden = text.hidden;
+  int token = 17;
+  for (int step = 0; step < 3; ++step) {
+    const AssistantRow row = row_for(text, hidden.data(), token);
+    const Output out = assistant->step({&row, 1});
+    const auto want = reference.step(
+        run.sequence, {.token = token, .hidden = hidden, .position = row.position, .keys = row.keys});
+    double worst = 0, size = 0;
+    int scored = 0;
+    for (size_t i = 0; i < want.logits.size(); ++i) {
+      ASSERT_EQ(std::isfinite(out.logits[i]), std::isfinite(want.logits[i])) << "token " << i;
+      if (!std::isfinite(want.logits[i])) continue;
+      ++scored;
+      worst = std::max(worst, std::abs(static_cast<double>(out.logits[i]) - want.logits[i]));
+      size = std::max(size, std::abs(static_cast<double>(want.logits[i])));
+    }
+    EXPECT_LT(worst, 2e-4 * size) << "step " << step;
+    EXPECT_LT(test::largest_error(Row(out.hidden, out.hidden + want.hidden.size()), want.hidden),
+              1e-3 * size);
+    const auto& config = pair.assistant->config;
+    EXPECT_EQ(scored, config.centroids == 0 ? config.text.vocab
+                                            : config.text.vocab / config.centroids * config.kept_centroids);
+    // Both go on from our own state: the reference's would drift by its rounding.
+    hidden.assign(out.hidden, out.hidden + want.hidden.size());
+    token = static_cast<int>(std::max_element(out.logits, out.logits + config.text.vocab) - out.logits);
+  }
+}
+
+TEST_P(AssistantOfShape, GivesARowTheSameBitsAloneAndInARaggedBatch) {
+  const auto [shape, bits] = GetParam();
+  const Pair pair(shape, bits);
+  const auto backend = load_target(*pair.target, ActivationMode::kInt16, kv::Storage::kBf16);
+  const auto assistant =
+      backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 4});
+  std::vector<TargetText> texts;
+  for (const int length : {1, 300, 9, 64}) texts.emplace_back(*backend, 11 + length, length);
+  const auto vocab = static_cast<size_t>(pair.target->config.vocab);
+  const auto hidden_size = static_cast<size_t>(pair.target->config.hidden);
+
+  std::vector<AssistantRow> rows;
+  for (const TargetText& text : texts)
+    rows.push_back(row_for(text, text.hidden.data(), 3 + text.cache->length()));
+  const auto bits_of = [](const float* from, size_t count) {
+    std::vector<float> copy(from, from + count);
+    return copy;
+  };
+  // Alone, twice in another order, then together: nothing of an earlier step may be left.
+  std::vector<std::vector<float>> logits(4), hiddens(4);
+  for (const size_t i : {size_t{3}, size_t{1}, size_t{0}, size_t{2}}) {
+    const Output out = assistant->step({&rows[i], 1});
+    logits[i] = bits_of(out.logits, vocab);
+    hiddens[i] = bits_of(out.hidden, hidden_size);
+  }
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Output out = assistant->step(rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(std::memcmp(out.logits + i * vocab, logits[i].data(), vocab * sizeof(float)), 0) << i;
+      EXPECT_EQ(std::memcmp(out.hidden + i * hidden_size, hiddens[i].data(), hidden_size * sizeof(float)), 0)
+          << i;
+    }
+    const Output last = assistant->step({&rows[2], 1});
+    EXPECT_EQ(std::memcmp(last.logits, logits[2].data(), vocab * sizeof(float)), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AssistantOfShape,
+                         testing::Combine(testing::Values("tiny-e2b", "tiny-dense", "tiny-moe",
+                                                          "tiny-unified"),
+                                          testing::Values(4, 8, 16)),
+                         [](const auto& of) {
+                           std::string name = std::string(std::get<0>(of.param)) + "_" +
+                                              std::to_string(std::get<1>(of.param));
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+/// The tiny model and its block drafter (sliding window 6, then a full layer; block 4), in files.
+struct BlockPair {
+  BlockPair() {
+    const test::TinyModel model;
+    folder.write("target/config.json", model.config());
+    folder.write("target/model.safetensors", test::safetensors(model.tensors()));
+    test::write_folder(folder, test::TinyDflash::config(), test::TinyDflash::tensors(), "dflash/");
+    target = checkpoint::open(folder / "target");
+    dflash = checkpoint::open_dflash(folder / "dflash", target->config);
+  }
+  test::TempFolder folder;
+  std::unique_ptr<checkpoint::Checkpoint> target;
+  std::unique_ptr<checkpoint::DflashCheckpoint> dflash;
+};
+
+struct Context {
+  Context(BlockDrafter& drafter, const TargetText& text, std::initializer_list<int> chunks)
+      : cache(drafter.new_cache()) {
+    cache->reserve(64);
+    const size_t width = drafter.config().taps.size() * static_cast<size_t>(drafter.config().text.hidden);
+    size_t at = 0;
+    for (const int count : chunks) {
+      const ContextRows rows{cache.get(), text.taps.data() + at * width, count};
+      drafter.extend({&rows, 1});
+      at += static_cast<size_t>(count);
+    }
+  }
+  std::unique_ptr<kv::Cache> cache;
+};
+
+TEST(CpuBlockDrafter, FollowsTheReferenceOnSlidingAndFullLayersForEveryLengthOfBlock) {
+  const BlockPair pair;
+  const auto backend = load_target(*pair.target, ActivationMode::kFloat, kv::Storage::kF32);
+  backend->set_taps(pair.dflash->config.taps);
+  const TargetText text(*backend, 3, 21, pair.dflash->config.taps.size());
+  const auto drafter = backend->load_dflash(pair.dflash->config, pair.dflash->weights, {});
+  const Context context(*drafter, text, {13, 1, 7});
+
+  test::TargetRun run(*pair.target);
+  std::vector<int> tokens;
+  for (int i = 0; i < 21; ++i) tokens.push_back(token_at(pair.target->config, 3, i));
+  run.feed(tokens);
+  reference::Dflash reference(pair.dflash->config, pair.dflash->weights, pair.target->weights);
+  reference::Sequence reference_context;
+  reference.extend(reference_context, run.taps(pair.dflash->config.taps, 0));
+
+  for (int rows = 2; rows <= pair.dflash->config.block; ++rows) {
+    const Block block{context.cache.get(), 7, rows};
+    const Output out = drafter->run({&block, 1});
+    EXPECT_EQ(context.cache->length(), 21);
+    const std::vector<Row> want = reference.run_block(reference_context, 7, rows);
+    ASSERT_EQ(out.rows, rows - 1);
+    for (size_t j = 0; j < want.size(); ++j) {
+      const float* got = out.logits + j * want[j].size();
+      EXPECT_LT(test::largest_error(Row(got, got + want[j].size()), want[j]), 1e-3)
+          << rows << " rows, row " << j;
+    }
+  }
+}
+
+TEST(CpuBlockDrafter, GivesABlockTheSameBitsAloneBesideAnotherAndWhateverTheChunksOfItsContext) {
+  BlockPair pair;
+  checkpoint::requantise(*pair.dflash, 4);
+  const auto backend = load_target(*pair.target, ActivationMode::kInt16, kv::Storage::kBf16);
+  backend->set_taps(pair.dflash->config.taps);
+  const size_t taps = pair.dflash->config.taps.size();
+  const TargetText one(*backend, 3, 21, taps), two(*backend, 4, 9, taps);
+  const auto drafter = backend->load_dflash(pair.dflash->config, pair.dflash->weights, {});
+  const Context whole(*drafter, one, {21}), pieces(*drafter, one, {1, 8, 12}), other(*drafter, two, {9});
+  const auto vocab = static_cast<size_t>(pair.target->config.vocab);
+
+  const Block alone{whole.cache.get(), 7, 4};
+  const Output out = drafter->run({&alone, 1});
+  const std::vector<float> want(out.logits, out.logits + 3 * vocab);
+  const Block both[] = {{other.cache.get(), 9, 2}, {pieces.cache.get(), 7, 4}};
+  const Output together = drafter->run(both);
+  ASSERT_EQ(together.rows, 4);
+  EXPECT_EQ(std::memcmp(together.logits + vocab, want.data(), want.size() * sizeof(float)), 0);
+}
+
+TEST(Taps, AreTheLayersOutputsOfEveryRowAndChangeNoBit) {
+  for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe"}) {
+    SCOPED_TRACE(shape);
+    const Pair pair(shape, 16);
+    const int last = pair.target->config.layer_count() - 1;
+    const auto plain = load_target(*pair.target, ActivationMode::kFloat, kv::Storage::kF32);
+    const TargetText untapped(*plain, 8, 40);
+    for (const std::vector<int>& layers : {std::vector<int>{1, 0}, std::vector<int>{0, last}}) {
+      const auto backend = load_target(*pair.target, ActivationMode::kFloat, kv::Storage::kF32);
+      backend->set_taps(layers);
+      const TargetText text(*backend, 8, 40, 2, 17);
+      EXPECT_EQ(text.hidden, untapped.hidden);
+
+      test::TargetRun run(*pair.target);
+      std::vector<int> tokens;
+      for (int i = 0; i < 40; ++i) tokens.push_back(token_at(pair.target->config, 8, i));
+      run.feed(tokens);
+      const std::vector<Row> want = run.taps(layers, 0);
+      const size_t width = want[0].size();
+      ASSERT_EQ(text.taps.size(), want.size() * width);
+      for (size_t i = 0; i < want.size(); ++i) {
+        const float* got = text.taps.data() + i * width;
+        EXPECT_LT(test::largest_error(Row(got, got + width), want[i]), 2e-3) << "row " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slip::backend::cpu

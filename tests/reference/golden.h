@@ -1,0 +1,126 @@
+// A golden case as the tests of drafters need it: its target run by the reference over the prompt and the
+// greedy text, with the hidden states and taps on the way, and the results another implementation computed.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "reference/forward.h"
+
+namespace slip::test {
+
+using reference::Row;
+
+inline const std::vector<std::string> kGoldenCases{"e2b", "dense", "moe", "unified"};
+
+class Golden {
+ public:
+  explicit Golden(const std::string& name)
+      : folder(std::string(SLIP_GOLDEN) + "/" + name),
+        target(checkpoint::open(folder + "/target")),
+        facts(nlohmann::json::parse(read_text_file(folder + "/expected.json"))),
+        file_(folder + "/expected.safetensors") {
+    checkpoint::add_safetensors(file_, tensors_);
+  }
+
+  int vocab() const { return target->config.vocab; }
+  std::vector<int> tokens(const std::string& key) const { return facts.at(key).get<std::vector<int>>(); }
+
+  /// A tensor of floats, by rows.
+  std::vector<Row> rows(const std::string& name) const {
+    const tensor::StoredTensor& tensor = *tensors_.find(name);
+    const std::vector<float> all = tensor::read_vector(tensor);
+    const auto width = static_cast<std::ptrdiff_t>(tensor.shape().back());
+    std::vector<Row> rows;
+    for (auto at = all.begin(); at != all.end(); at += width) rows.emplace_back(at, at + width);
+    return rows;
+  }
+
+  std::vector<int> prompt() const {
+    const tensor::StoredTensor& tensor = *tensors_.find("prompt_ids");
+    std::vector<std::byte> scratch;
+    const std::byte* bytes = tensor.read(0, tensor.bytes(), scratch);
+    std::vector<int> ids;
+    for (int64_t i = 0; i < tensor.elements(); ++i) {
+      int64_t id = 0;
+      std::memcpy(&id, bytes + i * 8, 8);
+      ids.push_back(static_cast<int>(id));
+    }
+    return ids;
+  }
+
+  const std::string folder;
+  const std::unique_ptr<checkpoint::Checkpoint> target;
+  const nlohmann::json facts;
+
+ private:
+  MappedFile file_;
+  checkpoint::TensorSet tensors_;
+};
+
+/// The target's reference, fed token by token, with what drafters want from it.
+class TargetRun {
+ public:
+  explicit TargetRun(const checkpoint::Checkpoint& target)
+      : program_(model::build_program(target.config, target.weights)), forward_(program_) {
+    forward_.observe = [this](const model::Phase& phase, const std::vector<float>& values) {
+      // The last of these is the layer's output: the mix where there is one, else the MLP.
+      if (phase.kind == model::PhaseKind::kDown || phase.kind == model::PhaseKind::kPerLayerMix) {
+        outputs_[phase.layer] = values;
+      }
+    };
+  }
+
+  void feed(const std::vector<int>& tokens) {
+    for (const int token : tokens) {
+      hidden = forward_.step(sequence, token).hidden;
+      layer_outputs.push_back(outputs_);
+    }
+  }
+
+  /// Rows of taps of the positions from `first` on.
+  std::vector<Row> taps(const std::vector<int>& layers, size_t first) const {
+    std::vector<Row> rows;
+    for (size_t at = first; at < layer_outputs.size(); ++at) {
+      Row& row = rows.emplace_back();
+      for (const int layer : layers) {
+        const Row& output = layer_outputs[at].at(layer);
+        row.insert(row.end(), output.begin(), output.end());
+      }
+    }
+    return rows;
+  }
+
+  reference::Sequence sequence;
+  Row hidden;                                     // of the last token fed, after the final norm
+  std::vector<std::map<int, Row>> layer_outputs;  // [position][layer]
+
+ private:
+  model::Program program_;
+  reference::Forward forward_;
+  std::map<int, Row> outputs_;
+};
+
+inline int argmax(const Row& row) {
+  return static_cast<int>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+inline double largest_error(const Row& got, const Row& want) {
+  double worst = got.size() == want.size() ? 0 : INFINITY;
+  for (size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
+    const double error = std::abs(static_cast<double>(got[i]) - want[i]);
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+  }
+  return worst;
+}
+
+}  // namespace slip::test
