@@ -60,6 +60,14 @@ void Sequence::propose(const speculate::Guesses& guesses) {
   guesses_.tokens = drafts_;
 }
 
+void Sequence::explain(const speculate::Verdict& verdict) {
+  using Kind = speculate::Verdict::Kind;
+  // A round that is cut short by the end, or made to learn, says little about the text.
+  const bool short_round = most_tokens_ - static_cast<int>(tokens_.size()) <= speculate::kMostDepth;
+  speculate::Verdict& last = stats_.speculation.verdict;
+  if (last.kind == Kind::kNone || !(short_round || verdict.kind == Kind::kLearning)) last = verdict;
+}
+
 int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
   const int first = cache_->length();
   const int known = static_cast<int>(tokens_.size());

@@ -54,7 +54,8 @@ class Sequence {
   bool decoding() const { return stats_.output_tokens > 0; }
   /// Guesses of the tokens to follow, for the next step only; cut to what could still be kept.
   void propose(const speculate::Guesses& guesses);
-  void explain(const speculate::Verdict& verdict) { stats_.speculation.verdict = verdict; }
+  /// Why they are as they are, for the statistics.
+  void explain(const speculate::Verdict& verdict);
   /// Stages `count` rows and appends them to `rows`, as sequence `index` of the batch. Returns how many want
   /// output.
   int add_rows(int count, int index, std::vector<backend::Row>& rows);

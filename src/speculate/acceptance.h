@@ -18,10 +18,10 @@ class Acceptance {
   explicit Acceptance(double memory = 32) : keep_(1 - 1 / memory) {}
 
   void add(int position, bool accepted) {
+    if (position == 0) next_round();
     Tally& tally = tallies_[static_cast<size_t>(position)];
     tally.hits = tally.hits * keep_ + (accepted ? 1 : 0);
     tally.trials = tally.trials * keep_ + 1;
-    if (position == 0) ++seen_;
   }
   /// Rounds judged so far.
   int seen() const { return seen_; }
@@ -36,6 +36,13 @@ class Acceptance {
     double hits = 0, trials = 0;
   };
   std::array<Tally, kMostDepth> tallies_;
+  // Positions that are not reached are forgotten slowly: bad luck there must not keep them out for ever.
+  void next_round() {
+    ++seen_;
+    const double fade = 1 - (1 - keep_) / 4;
+    for (Tally& tally : tallies_) tally.hits *= fade, tally.trials *= fade;
+  }
+
   double keep_;
   int seen_ = 0;
 };

@@ -9,7 +9,7 @@ namespace slip::speculate {
 namespace {
 
 constexpr int kDiscarded = 1;
-constexpr double kStep = 0.3;
+constexpr double kLeastStep = 0.1;
 constexpr double kMostInnovation = 0.25;
 
 }  // namespace
@@ -34,7 +34,8 @@ void CostCurve::add(int rows, double seconds) {
     cell.seconds = std::min(cell.seconds, seconds);
   } else {
     const double most = kMostInnovation * cell.seconds;
-    cell.seconds += kStep * std::clamp(seconds - cell.seconds, -most, most);
+    const double step = std::max(kLeastStep, 1.0 / (cell.samples - kDiscarded));
+    cell.seconds += step * std::clamp(seconds - cell.seconds, -most, most);
   }
   const int at = rows_of(index(rows));
   narrowest_ = narrowest_ == 0 ? at : std::min(narrowest_, at);

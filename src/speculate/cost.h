@@ -1,12 +1,12 @@
 // CostCurve: seconds by number of rows, learnt from measurements as they come.
 //
 // Care against noise: the first sample of a width is thrown away (it pays for cold caches and first
-// allocations), the second and third give their smaller one, later ones move the value by at most 25 % of
-// itself times a small step. More rows never cost less: a width is not taken for dearer than a wider one that
-// was measured.
+// allocations), the second and third give their smaller one, later ones move the value by a step that
+// shrinks to a tenth of the difference, counted as 25 % of the value at most. More rows never cost less: a
+// width is not taken for dearer than a wider one that was measured.
 //
-// Widths without measurement lie on a line between measured ones; beyond the widest, on a line at least as
-// steep as the curve so far.
+// Widths without measurement lie on a line between measured ones; beyond the widest, on a
+// line at least as steep as the curve so far.
 #pragma once
 
 #include <array>

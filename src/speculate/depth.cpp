@@ -19,6 +19,7 @@ constexpr double kFirstGuess = 0.75;
 constexpr std::array<double, kMatchClasses> kFirstLookup = {0.3, 0.45, 0.6, 0.75, 0.85};
 constexpr double kSharedMemory = 100;
 constexpr double kStretchLoss = 0.01;
+constexpr double kLeastStretch = 0.1;
 
 }  // namespace
 
@@ -43,6 +44,7 @@ void DepthController::reserve(int sequences) {
   choices_.reserve(count);
   depths_.reserve(count);
   order_.reserve(count * kMostDepth);
+  worths_.reserve(count * kMostDepth);
   rates_.reserve(count * kMostDepth + 1);
 }
 
@@ -153,6 +155,7 @@ size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows)
   double tokens = count_;
   depths_.assign(sequences.size(), 0);
   order_.clear();
+  worths_.clear();
   rates_.assign(1, tokens / cost_->at(count_));
   size_t best = 0;
   while (count_ + static_cast<int>(order_.size()) < most_rows) {
@@ -167,6 +170,7 @@ size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows)
     if (next < 0) break;
     add_work(work, *choices_[static_cast<size_t>(next)].offer, depths_[static_cast<size_t>(next)]++);
     order_.push_back(next);
+    worths_.push_back(worth);
     tokens += worth;
     rates_.push_back(tokens / (cost_->at(count_ + static_cast<int>(order_.size())) + work.seconds));
     if (rates_.back() > rates_[best]) best = rates_.size() - 1;
@@ -201,7 +205,7 @@ size_t DepthController::execute(size_t settled, bool& learning) {
     return 0;
   }
   if (stretched_ > 0) return std::min(settled + std::exchange(stretched_, 0), order_.size());
-  if (!stretch_.due()) return settled;
+  if (settled == order_.size() || worths_[settled] < kLeastStretch || !stretch_.due()) return settled;
   stretched_ = stretch_of(settled);
   stretch_.tried();
   return settled + stretched_;  // and once more in the next round: a first sample is thrown away
@@ -231,7 +235,7 @@ void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool l
   seconds_ = cost_->at(rows_) + work.seconds;
   for (size_t i = 0; i < sequences.size(); ++i) {
     Prospect& sequence = sequences[i];
-    sequence.record->drafter = sequence.chosen.drafter;
+    if (sequence.depth > 0) sequence.record->drafter = sequence.chosen.drafter;
     if (sequence.depth > 0 && last_guesses_ > 0) {  // for its worth
       const auto drafter = static_cast<size_t>(sequence.chosen.drafter);
       const auto match = static_cast<size_t>(sequence.chosen.match);
@@ -347,7 +351,7 @@ void DepthController::plan_fixed(std::span<Prospect> sequences, int most_rows) {
   rows_left_ = 0;
 }
 
-int DepthController::extend(const Prospect& sequence, const Offer& offer, int depth) {
+int DepthController::extend(Prospect& sequence, const Offer& offer, int depth) {
   const int most = std::min(offer.most, options_.most - depth);
   if (options_.fixed >= 0) return std::clamp(options_.fixed - depth, 0, std::max(most, 0));
   if (sequence.verdict.kind != Verdict::Kind::kChosen || sequence.probe || depth < 1) return 0;
@@ -356,6 +360,10 @@ int DepthController::extend(const Prospect& sequence, const Offer& offer, int de
   std::array<double, kMostDepth> reach;
   fill_reach(*sequence.record, offer, reach);
   const double drafting = seconds_ - cost_->at(rows_);
+  for (; sequence.depth > depth; --sequence.depth, --rows_, ++rows_left_) {  // guesses it did not get
+    tokens_ -= choice.reach[static_cast<size_t>(sequence.depth - 1)];
+  }
+  seconds_ = cost_->at(rows_) + drafting;
   double tokens = tokens_, best_tokens = tokens_;
   double best = tokens_ / seconds_;
   int extra = 0;

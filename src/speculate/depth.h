@@ -99,7 +99,7 @@ class DepthController {
   /// Decides for all decoding sequences; they have `most_rows` rows together.
   void plan(std::span<Prospect> sequences, int most_rows);
   /// How many of `offer`'s guesses to append to the `depth` ones a sequence of the plan has got.
-  int extend(const Prospect& sequence, const Offer& offer, int depth);
+  int extend(Prospect& sequence, const Offer& offer, int depth);
   /// The drafter does not work any more.
   void drop(int drafter) { dropped_[static_cast<size_t>(drafter)] = true; }
 
@@ -159,6 +159,7 @@ class DepthController {
   std::vector<Choice> choices_;  // per sequence
   std::vector<int> depths_;      // per sequence, along the path
   std::vector<int> order_;       // whose guess comes next on the path
+  std::vector<double> worths_;   // what it adds
   std::vector<double> rates_;    // tokens per second after so many of them
   Prospect* first_ = nullptr;
   int rows_ = 0, rows_left_ = 0;

@@ -20,7 +20,7 @@ std::vector<Effort> efforts_of(std::span<const std::unique_ptr<Drafter>> drafter
   return efforts;
 }
 
-// A match that lies within another drafter's guesses says nothing about the text.
+// A shorter match after guesses, which may be wrong themselves, is not worth a look at its value.
 constexpr int kLeastExtendedMatch = 4;
 
 }  // namespace
@@ -183,6 +183,7 @@ void Speculator::draft(size_t drafter) {
     state.drafter = static_cast<int>(drafter);
     state.match = prospects_[i].chosen.match;
     state.own = static_cast<int>(slots_[i].drafts.size());
+    state.asked = prospects_[i].depth;
   }
 }
 
@@ -223,7 +224,7 @@ void Speculator::extend(size_t drafter, size_t index) {
   proposal.match = 0;
   guard(drafter, [&](Drafter& asked) { asked.propose({&proposal, 1}); });
   restore_histories();
-  if (dropped_[drafter] || proposal.match < depth + kLeastExtendedMatch) return;
+  if (dropped_[drafter] || proposal.match < kLeastExtendedMatch) return;
   if (!std::equal(slot.drafts.begin(), slot.drafts.end(), proposal.drafts.begin(),
                   proposal.drafts.begin() + std::min<ptrdiff_t>(depth, std::ssize(proposal.drafts))))
     return;
@@ -265,8 +266,11 @@ void Speculator::judged(const Subject& subject, int granted, const Outcome& outc
   if (found == states_.end() || granted < 1) return;
   State& state = found->second;
   if (state.drafter >= 0 && state.own > 0) {
-    controller_.judged(state.record, state.drafter, state.match, std::min(outcome.judged, state.own),
-                       std::min(outcome.accepted, state.own));
+    const int accepted = std::min(outcome.accepted, state.own);
+    // All were right, but there were fewer than asked for: the one that is missing counts as wrong.
+    const bool fell_silent = accepted == state.own && state.own < state.asked;
+    const int seen = fell_silent ? state.own + 1 : std::min(outcome.judged, state.own);
+    controller_.judged(state.record, state.drafter, state.match, seen, accepted);
   }
   if (state.then >= 0 && outcome.judged > state.own) {
     controller_.judged(state.record, state.then, state.then_match, outcome.judged - state.own,

@@ -73,6 +73,7 @@ class Speculator {
     Record record;
     // Of the last propose(): guesses [0, own) are by `drafter`, the rest by `then`.
     int drafter = -1, match = 0, own = 0;
+    int asked = 0;  // of `drafter`
     int then = -1, then_match = 0;
   };
   struct Slot {

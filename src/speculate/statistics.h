@@ -29,7 +29,7 @@ struct Statistics {
   // Of rounds in which nobody read a prompt: what they took, and what plain decoding would have taken for the
   // same tokens, by the plain passes measured in this process.
   double compared_s = 0, plain_s = 0;
-  Verdict verdict;  // of the last round
+  Verdict verdict;  // of the last round that says something
 
   double tokens_per_pass() const { return rounds == 0 ? 0 : static_cast<double>(committed) / rounds; }
   double acceptance() const { return drafted == 0 ? 0 : static_cast<double>(accepted) / drafted; }

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
-#include "engine/fake_backend.h"
+#include "engine/fake_drafting.h"
 #include "support/count_allocations.h"
 
 namespace slip::engine {
@@ -33,6 +33,37 @@ TEST(Engine, a_step_that_admits_and_ends_nobody_allocates_nothing) {
   EXPECT_EQ(engine.running(), 4);
   EXPECT_GT(tokens, 600u);
   EXPECT_GT(bytes, 600u);
+}
+
+TEST(Engine, a_round_of_speculation_allocates_nothing_either) {
+  for (const int fixed : {-1, 5}) {
+    FakeBackend backend(64, fake_config(), 1);
+    backend.set_taps(std::vector<int>{0, 0});
+    FakeAssistant assistant(backend, 0.7, 3);
+    FakeBlockDrafter network(backend, 0.8);
+    const auto speculator = fake_speculator(
+        40, {.fixed = fixed}, std::make_unique<speculate::MtpDrafter>(assistant),
+        std::make_unique<speculate::DflashDrafter>(network), std::make_unique<speculate::SuffixDrafter>());
+    Engine engine(backend, {.mixed_prompt_rows = 4}, speculator.get());
+    int guessed = 0;
+    for (int i = 0; i < 4; ++i) {
+      Request request = fake_request(30 + i, 2000, static_cast<uint64_t>(i));
+      request.sampling.repetition_penalty = i % 2 == 0 ? 1.1f : 1.0f;
+      request.sampling.logit_bias = {{3, 0.5f}};
+      request.sampling.temperature = static_cast<float>(i % 2);
+      request.sampling.top_logprobs = 5;
+      request.stop_strings = {"abcabcabc", "dddddd"};
+      request.sink = [&](const Delta& delta) { guessed += delta.drafted() ? 1 : 0; };
+      engine.submit(std::move(request));
+    }
+    engine.step();
+    const long before = test::allocations.load();
+    for (int step = 0; step < 200; ++step) engine.step();
+    EXPECT_EQ(test::allocations.load() - before, 0);
+    EXPECT_EQ(engine.running(), 4);
+    EXPECT_GT(guessed, fixed > 0 ? 300 : 0);
+    EXPECT_TRUE(speculator->failures().empty());
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A backend whose model is a hash: the logits of a row are a fixed function of the tokens at positions 0 ..
-// its own, as they stand in the cache of its sequence. It keeps real kv::Caches and stores each row's token
+// its own (or of the last few, for a model that repeats itself), as they stand in the cache of its sequence.
+// It keeps real kv::Caches and stores each row's token
 // in them, so a row at a wrong position, in a wrong cache or after a wrong commit gives other tokens; what
 // can be checked directly is.
 #pragma once
@@ -26,39 +27,68 @@ inline model::Config fake_config(int vocab = 40, int max_positions = 4096) {
       .kind = model::LayerKind::kFull, .heads = 1, .kv_heads = 1, .head_dim = 2, .intermediate = 1};
   model::Config config;
   config.vocab = vocab;
-  config.hidden = 1;
+  config.hidden = 4;
   config.window = 16;
   config.max_positions = max_positions;
   config.layers = {full};
   return config;
 }
 
-/// The tokens' logits after a history: in [0, 8), different for every history.
-inline void fake_logits(std::span<const int> history, std::span<float> logits) {
-  uint64_t hash = 1;
-  for (const int token : history) hash = noise_key(hash, static_cast<uint64_t>(token));
-  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(8 * keyed_uniform(hash, i));
+/// What the model knows after a token: a hash of the whole history, or of the last `order` tokens (1 or 2).
+inline uint64_t fake_next(uint64_t state, int token, int order) {
+  if (order == 0) return noise_key(state, static_cast<uint64_t>(token));
+  return ((state << 20) | static_cast<uint64_t>(token + 1)) & ((uint64_t{1} << (20 * order)) - 1);
+}
+inline constexpr uint64_t kFakeStart = 1;
+
+/// The tokens' logits in a state: in [0, 8), different for every state.
+inline void fake_logits(uint64_t state, std::span<float> logits) {
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(8 * keyed_uniform(state, i));
+}
+inline void fake_logits(std::span<const int> history, std::span<float> logits, int order = 0) {
+  uint64_t state = kFakeStart;
+  for (const int token : history) state = fake_next(state, token, order);
+  fake_logits(state, logits);
+}
+
+/// The hidden row of a state: 16 bits in each of four floats.
+inline void fake_hidden(uint64_t state, float* hidden) {
+  for (int i = 0; i < 4; ++i) hidden[i] = static_cast<float>((state >> (16 * i)) & 0xffff);
+}
+inline uint64_t fake_state(const float* hidden) {
+  uint64_t state = 0;
+  for (int i = 0; i < 4; ++i) state |= static_cast<uint64_t>(hidden[i]) << (16 * i);
+  return state;
 }
 
 class FakeBackend final : public backend::Backend {
  public:
-  explicit FakeBackend(int max_rows = 64, model::Config config = fake_config())
-      : config_(std::move(config)),
+  explicit FakeBackend(int max_rows = 64, model::Config config = fake_config(), int order = 0)
+      : order_(order),
+        config_(std::move(config)),
         max_rows_(max_rows),
         layout_(config_, kv::Storage::kF32, max_rows),
         pool_(layout_.global_page_bytes()),
-        logits_(static_cast<size_t>(max_rows) * static_cast<size_t>(config_.vocab)) {
-    history_.reserve(static_cast<size_t>(config_.max_positions));
-  }
+        logits_(static_cast<size_t>(max_rows) * static_cast<size_t>(config_.vocab)),
+        hidden_(static_cast<size_t>(max_rows) * 4) {}
 
   const model::Config& config() const override { return config_; }
   int max_rows() const override { return max_rows_; }
-  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pool_); }
+  std::unique_ptr<kv::Cache> new_cache() override {
+    if (before_new_cache) before_new_cache();
+    return std::make_unique<kv::Cache>(layout_, pool_);
+  }
   size_t streamed_bytes() const override { return 1; }
   size_t resident_bytes() const override { return 1; }
   double measure_read_bandwidth() override { return 1; }
   std::string description() const override { return "fake"; }
   const kv::Layout& kv_layout() const override { return layout_; }
+
+  int order() const { return order_; }
+  void set_taps(std::span<const int> layers) override {
+    tap_floats_ = layers.size() * 4;
+    taps_.resize(static_cast<size_t>(max_rows_) * tap_floats_);
+  }
 
   backend::Output run(const backend::Batch& batch) override {
     if (before_run) before_run(batch);
@@ -71,10 +101,18 @@ class FakeBackend final : public backend::Backend {
       std::memcpy(cache.slot(0, 0, 0, row.position), &row.token, sizeof(row.token));
       if (row.output) compute(cache, row, outputs++);
     }
-    return {.rows = outputs, .logits = outputs > 0 ? logits_.data() : nullptr};
+    for (size_t i = 0; tap_floats_ > 0 && i < batch.rows.size(); ++i) {
+      taps_[i * tap_floats_] = static_cast<float>(batch.rows[i].token);
+      taps_[i * tap_floats_ + 1] = static_cast<float>(batch.rows[i].position);
+    }
+    return {.rows = outputs,
+            .logits = outputs > 0 ? logits_.data() : nullptr,
+            .hidden = outputs > 0 ? hidden_.data() : nullptr,
+            .taps = tap_floats_ > 0 ? taps_.data() : nullptr};
   }
 
   std::function<void(const backend::Batch&)> before_run;
+  std::function<void()> before_new_cache;
   int poison = -1;  // a row with this token yields NaN
   int steps = 0;
   int rows = 0;
@@ -98,22 +136,28 @@ class FakeBackend final : public backend::Backend {
   }
 
   void compute(const kv::Cache& cache, const backend::Row& row, int output) {
-    history_.resize(static_cast<size_t>(row.position) + 1);
+    uint64_t state = kFakeStart;
     for (int position = 0; position <= row.position; ++position) {
-      std::memcpy(&history_[static_cast<size_t>(position)], cache.slot(0, 0, 0, position), sizeof(int));
+      int token;
+      std::memcpy(&token, cache.slot(0, 0, 0, position), sizeof(token));
+      state = fake_next(state, token, order_);
     }
+    fake_hidden(state, hidden_.data() + output * 4);
     const auto vocab = static_cast<size_t>(config_.vocab);
     const std::span<float> logits(logits_.data() + static_cast<size_t>(output) * vocab, vocab);
-    fake_logits(history_, logits);
+    fake_logits(state, logits);
     if (row.token == poison) logits[0] = std::numeric_limits<float>::quiet_NaN();
   }
 
+  int order_;
   model::Config config_;
   int max_rows_;
   kv::Layout layout_;
   kv::PagePool pool_;
   std::vector<float> logits_;
-  std::vector<int> history_;
+  std::vector<float> hidden_;
+  std::vector<float> taps_;
+  size_t tap_floats_ = 0;
 };
 
 /// Token i as text: one to three letters, so that stop strings cross borders.

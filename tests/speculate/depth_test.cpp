@@ -22,7 +22,8 @@ double experts(int rows) {
 double dear(int rows) {
   return 0.020 * rows;
 }
-const std::map<std::string, double (*)(int)> kCurves = {{"cheap", cheap}, {"experts", experts}, {"dear", dear}};
+const std::map<std::string, double (*)(int)> kCurves = {
+    {"cheap", cheap}, {"experts", experts}, {"dear", dear}};
 
 double constant_step(int, int) {
   return 0.001;
@@ -42,8 +43,8 @@ TEST(DepthController, never_loses_more_than_three_percent_to_a_drafter_that_is_a
         simulation.run(kWarmUp);
         const Reached reached = simulation.run(kRounds);
         const double plain = sequences / pass(sequences);
-        EXPECT_GE(reached.rate(), 0.97 * plain) << name << ", " << sequences << " sequences, texts of "
-                                                << rounds_per_text;
+        EXPECT_GE(reached.rate(), 0.97 * plain)
+            << name << ", " << sequences << " sequences, texts of " << rounds_per_text;
       }
     }
   }
@@ -203,8 +204,9 @@ TEST(DepthController, extends_a_draft_only_where_that_pays) {
 TEST(DepthController, says_why) {
   EXPECT_EQ(sentence({.kind = Verdict::Kind::kParked, .drafter = "mtp", .acceptance = 0.02, .cost = 1.8}),
             "parked: 0.02 accepted per guess of mtp would cost 1.80 times a plain step");
-  EXPECT_EQ(sentence({.kind = Verdict::Kind::kChosen, .drafter = "mtp", .depth = 4, .tokens = 3.1, .cost = 1.4}),
-            "mtp at depth 4: 3.10 tokens expected for 1.40 times a plain step");
+  EXPECT_EQ(
+      sentence({.kind = Verdict::Kind::kChosen, .drafter = "mtp", .depth = 4, .tokens = 3.1, .cost = 1.4}),
+      "mtp at depth 4: 3.10 tokens expected for 1.40 times a plain step");
 }
 
 TEST(CostCurve, discards_the_first_sample_and_clamps_what_follows) {
@@ -216,7 +218,7 @@ TEST(CostCurve, discards_the_first_sample_and_clamps_what_follows) {
   curve.add(1, 3);  // the smaller of the first two
   EXPECT_EQ(curve.at(1), 1);
   curve.add(1, 50);
-  EXPECT_NEAR(curve.at(1), 1 + 0.3 * 0.25, 1e-12);
+  EXPECT_NEAR(curve.at(1), 1 + 0.25 / 3, 1e-12);
 }
 
 TEST(CostCurve, lies_on_lines_between_and_beyond_what_was_measured) {

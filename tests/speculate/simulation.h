@@ -129,8 +129,7 @@ inline double best_rate(const World& world, int drafter, int round) {
     for (int i = 0; i < depth; ++i) tokens += reach *= world.right(drafter, i, round);
     const Effort effort = world.efforts[static_cast<size_t>(drafter)];
     if (effort == Effort::kSteps) seconds += depth * world.step(drafter, world.sequences);
-    if (effort == Effort::kBlock && depth > 0)
-      seconds += world.step(drafter, world.sequences * (depth + 1));
+    if (effort == Effort::kBlock && depth > 0) seconds += world.step(drafter, world.sequences * (depth + 1));
     best = std::max(best, world.sequences * tokens / seconds);
   }
   return best;

@@ -1,0 +1,249 @@
+// The engine with a speculator: what a client is told about guesses, and what happens when drafters fail.
+// That the output is the same is identity_test.cpp's.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "engine/engine.h"
+#include "engine/fake_drafting.h"
+
+namespace slip::engine {
+namespace {
+
+// Knows the text of one request; every `wrong_every`-th token it guesses wrongly.
+ScriptedDrafter::Script oracle(const Request& request, int wrong_every) {
+  std::vector<int> truth = request.prompt;
+  const auto output = generate_plainly(request.prompt, request.sampling, 100);
+  truth.insert(truth.end(), output.begin(), output.end());
+  return [=](std::span<const int> tokens, int depth) {
+    std::vector<int> guesses;
+    for (size_t at = tokens.size(); at < tokens.size() + static_cast<size_t>(depth); ++at) {
+      const bool wrong = wrong_every > 0 && at % static_cast<size_t>(wrong_every) == 0;
+      guesses.push_back(wrong ? (truth[at] + 1) % 40 : truth[at]);
+    }
+    return guesses;
+  };
+}
+
+struct Told {
+  std::vector<Delta> deltas;
+  std::vector<std::vector<int>> rejected;
+  Stats stats;
+};
+
+Told run(Request request, speculate::Speculator* speculator) {
+  FakeBackend backend;
+  Engine engine(backend, {}, speculator);
+  Told told;
+  request.sink = [&](const Delta& delta) {
+    told.deltas.push_back(delta);
+    told.rejected.emplace_back(delta.rejected.begin(), delta.rejected.end());
+    if (delta.stats != nullptr) told.stats = *delta.stats;
+  };
+  engine.submit(std::move(request));
+  engine.run_until_done();
+  return told;
+}
+
+TEST(Speculation, deltas_say_which_tokens_were_guessed_and_which_guesses_were_wrong) {
+  const Request request = fake_request(9, 30, 1);
+  const auto speculator =
+      fake_speculator(40, {.fixed = 4}, std::make_unique<ScriptedDrafter>(oracle(request, 3)));
+  const Told told = run(fake_request(9, 30, 1), speculator.get());
+  // Positions 9, 10, 11, ...: the first comes from the prompt; of each round the guesses up to the next
+  // multiple of three are right. Rounds start right after one, so they hold two right ones and a wrong one.
+  EXPECT_FALSE(told.deltas[0].drafted());
+  ASSERT_EQ(told.deltas.size(), 30u);
+  int wrong = 0;
+  for (size_t i = 1; i < 27; ++i) {
+    const bool own = (9 + i) % 3 == 0;
+    EXPECT_EQ(told.deltas[i].drafted(), !own) << i;
+    EXPECT_EQ(told.rejected[i].empty(), !own) << i;
+    if (!own) {
+      EXPECT_STREQ(told.deltas[i].drafter, "scripted");
+    } else {
+      EXPECT_EQ(told.rejected[i][0], (told.deltas[i].token + 1) % 40);
+      EXPECT_EQ(told.rejected[i].size(), 2u);  // of four guesses
+    }
+    wrong += static_cast<int>(told.rejected[i].size());
+  }
+  EXPECT_GT(wrong, 0);
+}
+
+TEST(Speculation, statistics_add_up) {
+  const Request request = fake_request(9, 60, 2);
+  const auto speculator =
+      fake_speculator(40, {.fixed = 4}, std::make_unique<ScriptedDrafter>(oracle(request, 3)));
+  const Told told = run(fake_request(9, 60, 2), speculator.get());
+  const speculate::Statistics& statistics = told.stats.speculation;
+  EXPECT_EQ(told.stats.output_tokens, 60);
+  EXPECT_EQ(statistics.committed, 59);
+  int accepted = 0, rejected = 0;
+  for (size_t i = 0; i < told.deltas.size(); ++i) {
+    accepted += told.deltas[i].drafted() ? 1 : 0;
+    rejected += static_cast<int>(told.rejected[i].size());
+  }
+  EXPECT_EQ(statistics.accepted, accepted);
+  EXPECT_EQ(statistics.drafted, accepted + rejected);
+  EXPECT_EQ(statistics.committed, statistics.rounds + accepted - (told.deltas.back().drafted() ? 1 : 0));
+  EXPECT_EQ(statistics.by[0].accepted, accepted);
+  EXPECT_EQ(statistics.by[0].rounds, statistics.rounds);
+  EXPECT_EQ(std::accumulate(statistics.drafted_at.begin(), statistics.drafted_at.end(), 0),
+            statistics.drafted);
+  EXPECT_EQ(std::accumulate(statistics.accepted_at.begin(), statistics.accepted_at.end(), 0),
+            statistics.accepted);
+  EXPECT_GT(statistics.tokens_per_pass(), 2.0);
+  EXPECT_GT(statistics.verify_s, 0);
+  EXPECT_GT(statistics.draft_s, 0);
+  EXPECT_EQ(speculate::sentence(statistics.verdict), "scripted at depth 4, as told");
+}
+
+TEST(Speculation, without_a_speculator_there_are_rounds_but_no_guesses) {
+  const Told told = run(fake_request(9, 20, 2), nullptr);
+  EXPECT_EQ(told.stats.speculation.rounds, 19);
+  EXPECT_EQ(told.stats.speculation.committed, 19);
+  EXPECT_EQ(told.stats.speculation.drafted, 0);
+}
+
+TEST(Speculation, right_guesses_save_passes) {
+  const Request request = fake_request(9, 61, 3);
+  const auto speculator =
+      fake_speculator(40, {.fixed = 5}, std::make_unique<ScriptedDrafter>(oracle(request, 0)));
+  EXPECT_EQ(run(fake_request(9, 61, 3), speculator.get()).stats.speculation.rounds, 10);
+}
+
+TEST(Speculation, learns_the_cost_of_plain_passes_and_compares) {
+  const Request request = fake_request(9, 90, 3);
+  const auto speculator = fake_speculator(40, {}, std::make_unique<ScriptedDrafter>(oracle(request, 0)));
+  const speculate::Statistics statistics = run(fake_request(9, 90, 3), speculator.get()).stats.speculation;
+  EXPECT_GT(statistics.compared_s, 0);
+  EXPECT_GT(statistics.plain_s, 0);
+  EXPECT_GT(statistics.speedup(), 0);
+  EXPECT_GT(speculator->plain_seconds(1), 0);
+}
+
+TEST(Speculation, a_drafter_that_fails_is_dropped_with_a_sentence_and_ends_nothing) {
+  FakeBackend backend;
+  FakeAssistant assistant(backend, 1);
+  assistant.fail_at = 7;
+  const auto speculator =
+      fake_speculator(40, {.fixed = 3}, std::make_unique<speculate::MtpDrafter>(assistant));
+  Engine engine(backend, {}, speculator.get());
+  Collected out;
+  Request request = fake_request(5, 30, 1);
+  const std::vector<int> expected = generate_plainly(request.prompt, request.sampling, 30);
+  request.sink = out.sink();
+  engine.submit(std::move(request));
+  engine.run_until_done();
+  EXPECT_EQ(out.tokens, expected);
+  ASSERT_EQ(speculator->failures().size(), 1u);
+  EXPECT_EQ(speculator->failures()[0],
+            "the mtp drafter failed and is not used any more: the assistant lost its mind");
+  EXPECT_EQ(assistant.steps, 7);
+}
+
+// Leaves its guesses in the history and fails: the text must not hold them.
+class Litterer final : public speculate::Drafter {
+ public:
+  const char* name() const override { return "litterer"; }
+  speculate::Effort effort() const override { return speculate::Effort::kSteps; }
+  int most_drafts() const override { return 4; }
+  size_t bytes_at(int) const override { return 0; }
+  void begin(const speculate::Subject&) override {}
+  void propose(std::span<speculate::Proposal> proposals) override {
+    for (auto& proposal : proposals) proposal.subject->tokens->push_back(3);
+    throw std::runtime_error("tripped");
+  }
+  void committed(const speculate::Subject&, const speculate::Pass&) override {}
+  void settled(uint64_t) override {}
+};
+
+TEST(Speculation, what_a_failing_drafter_leaves_in_a_history_is_taken_off) {
+  const Request request = fake_request(5, 30, 1);
+  const auto speculator = fake_speculator(40, {.fixed = 3}, std::make_unique<Litterer>());
+  const Told told = run(fake_request(5, 30, 1), speculator.get());
+  std::vector<int> tokens;
+  for (const Delta& delta : told.deltas) tokens.push_back(delta.token);
+  EXPECT_EQ(tokens, generate_plainly(request.prompt, request.sampling, 30));
+  EXPECT_EQ(speculator->failures().size(), 1u);
+}
+
+TEST(Speculation, cancelling_between_rounds_leaves_the_others_untouched) {
+  FakeBackend backend;
+  FakeAssistant assistant(backend, 0.7);
+  const auto speculator =
+      fake_speculator(40, {.fixed = 4}, std::make_unique<speculate::MtpDrafter>(assistant),
+                      std::make_unique<speculate::SuffixDrafter>());
+  Engine engine(backend, {}, speculator.get());
+  std::vector<Collected> outs(3);
+  std::vector<uint64_t> ids;
+  for (size_t i = 0; i < 3; ++i) {
+    Request request = fake_request(8, 40, i);
+    request.sink = outs[i].sink();
+    ids.push_back(engine.submit(std::move(request)));
+  }
+  for (int step = 0; step < 5; ++step) engine.step();
+  engine.cancel(ids[1]);
+  engine.run_until_done();
+  EXPECT_EQ(outs[1].finish, FinishReason::kCancelled);
+  for (const size_t i : {0, 2}) {
+    const Request request = fake_request(8, 40, i);
+    EXPECT_EQ(outs[i].tokens, generate_plainly(request.prompt, request.sampling, 40));
+  }
+}
+
+TEST(Speculation, memory_of_drafters_counts_at_admission) {
+  FakeBackend backend;
+  FakeBlockDrafter network(backend, 1);
+  const auto speculator = fake_speculator(40, {}, std::make_unique<speculate::DflashDrafter>(network),
+                                          std::make_unique<speculate::SuffixDrafter>());
+  const size_t own = backend.kv_layout().bytes_at(20), theirs = speculator->bytes_at(20);
+  EXPECT_GT(theirs, 0u);
+  Request request = fake_request(10, 10, 1);
+  request.sink = [](const Delta&) {};
+  Engine tight(backend, {.cache_bytes = own + theirs - 1}, speculator.get());
+  EXPECT_THROW(tight.submit(std::move(request)), Error);
+}
+
+TEST(Speculation, guesses_and_prompts_share_a_narrow_step) {
+  FakeBackend backend(6);
+  FakeAssistant assistant(backend, 1);
+  const auto speculator =
+      fake_speculator(40, {.fixed = 8}, std::make_unique<speculate::MtpDrafter>(assistant));
+  Engine engine(backend, {.sequences = 4}, speculator.get());
+  std::vector<Collected> outs(6);
+  for (size_t i = 0; i < 6; ++i) {
+    Request request = fake_request(5 + 9 * static_cast<int>(i), 25, i);
+    request.sink = outs[i].sink();
+    engine.submit(std::move(request));
+  }
+  engine.run_until_done();
+  for (size_t i = 0; i < 6; ++i) {
+    const Request request = fake_request(5 + 9 * static_cast<int>(i), 25, i);
+    EXPECT_EQ(outs[i].tokens, generate_plainly(request.prompt, request.sampling, 25)) << i;
+  }
+}
+
+TEST(Engine, an_error_at_admission_keeps_its_kind) {
+  FakeBackend backend;
+  Engine engine(backend);
+  const auto kind_of = [&](std::function<void()> trouble) {
+    backend.before_new_cache = std::move(trouble);
+    ErrorKind kind = ErrorKind::kUsage;
+    Request request = fake_request(5, 5, 1);
+    request.sink = [&](const Delta& delta) {
+      EXPECT_EQ(delta.finish, FinishReason::kError);
+      kind = delta.error_kind;
+    };
+    engine.submit(std::move(request));
+    engine.run_until_done();
+    return kind;
+  };
+  EXPECT_EQ(kind_of([] { fail(ErrorKind::kOutOfMemory, "no room"); }), ErrorKind::kOutOfMemory);
+  EXPECT_EQ(kind_of([] { throw std::bad_alloc(); }), ErrorKind::kOutOfMemory);
+  EXPECT_EQ(kind_of([] { throw std::runtime_error("odd"); }), ErrorKind::kRuntime);
+  EXPECT_EQ(engine.scheduler().bytes_in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace slip::engine
