@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "checkpoint/assistant.h"
 #include "checkpoint/dflash.h"
 #include "checkpoint/synthetic.h"
 #include "checkpoint/tiny_drafters.h"
@@ -22,12 +23,15 @@ TEST_P(CpuIdentityOf, speculation_cannot_be_seen) {
   const auto assistant = checkpoint::synthesize_assistant(options);
   options.acceptance = 0;
   const auto liar = checkpoint::synthesize_assistant(options);
+  options.acceptance = 1;
+  const auto oracle = checkpoint::synthesize_assistant(options);
   backend::cpu::CpuOptions cpu;
   cpu.threads = 2;
   cpu.max_rows = 48;
   const auto backend = backend::cpu::load(target->config, target->weights, cpu);
   const auto network = backend->load_assistant(assistant->config, assistant->weights, {.max_rows = 4});
   const auto lying = backend->load_assistant(liar->config, liar->weights, {.max_rows = 4});
+  const auto right = backend->load_assistant(oracle->config, oracle->weights, {.max_rows = 4});
   test::IdentitySuite suite(*backend, {.prompt = 15, .tokens = 30});
 
   const auto expect_identical = [&](const std::string& what,
@@ -50,9 +54,45 @@ TEST_P(CpuIdentityOf, speculation_cannot_be_seen) {
   const double lies =
       expect_identical("lying", [&] { return fake_speculator(vocab, {.fixed = 3}, mtp(*lying)); });
   EXPECT_LT(lies, 0.05);
+  // Right about the model's own choice; bias, penalties and suppressed ids make the model choose otherwise.
+  const double truths =
+      expect_identical("right", [&] { return fake_speculator(vocab, {.fixed = 5}, mtp(*right)); });
+  EXPECT_GT(truths, 0.7);
+  expect_identical("suffix", [&] {
+    return fake_speculator(vocab, {.fixed = 4}, std::make_unique<speculate::SuffixDrafter>());
+  });
   expect_identical("auto", [&] {
     return fake_speculator(vocab, {}, mtp(*network), std::make_unique<speculate::SuffixDrafter>());
   });
+}
+
+// Random weights, whose text is as wild as it gets, with all the drafters that a golden case has.
+TEST(CpuIdentity, speculation_cannot_be_seen_in_the_golden_models) {
+  for (const char* name : {"e2b", "dense", "moe", "unified"}) {
+    SCOPED_TRACE(name);
+    const std::string folder = std::string(SLIP_GOLDEN) + "/" + name;
+    const auto target = checkpoint::open(folder + "/target");
+    const auto assistant = checkpoint::open_assistant(folder + "/assistant", target->config);
+    const auto dflash = checkpoint::open_dflash(folder + "/dflash", target->config);
+    backend::cpu::CpuOptions cpu;
+    cpu.threads = 2;
+    cpu.max_rows = 64;
+    const auto backend = backend::cpu::load(target->config, target->weights, cpu);
+    test::IdentitySuite suite(*backend, {.prompt = 20, .tokens = 30});  // plain, without taps
+    backend->set_taps(dflash->config.taps);
+    const auto mtp = backend->load_assistant(assistant->config, assistant->weights, {.max_rows = 4});
+    const auto block = backend->load_dflash(dflash->config, dflash->weights, {.max_rows = 32});
+    for (const int fixed : {-1, 4}) {
+      const auto result = suite.differences([&] {
+        return fake_speculator(
+            backend->config().vocab, {.fixed = fixed}, std::make_unique<speculate::MtpDrafter>(*mtp),
+            std::make_unique<speculate::DflashDrafter>(*block), std::make_unique<speculate::SuffixDrafter>());
+      });
+      for (const auto& difference : result.differences) ADD_FAILURE() << difference;
+      for (const auto& failure : result.failures) ADD_FAILURE() << failure;
+      EXPECT_GT(result.drafted, 0);
+    }
+  }
 }
 
 TEST(CpuIdentity, speculation_with_a_block_drafter_cannot_be_seen) {
