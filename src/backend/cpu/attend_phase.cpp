@@ -31,7 +31,7 @@ void Executor::plan_attention_memory(Carver& carver) {
     thread_scratch_[t] = carver.take<float>(attend_scratch_floats(widest));
     thread_partials_[t] = carver.take<float>(2 * kMaxPageQueries * partial);
   }
-  // By-page work is chosen for fewer than 2 * threads pairs of block and kv head (see attend), so this many
+  // By-page work is chosen for fewer than 2 * threads pairs of block and unit (see attend), so this many
   // queries.
   const size_t queries = 2 * thread_scratch_.size() * kMaxPageQueries;
   states_ = carver.take<float>(queries * partial);
@@ -43,7 +43,12 @@ const KeySpan& Executor::keys(int layer, int row) const {
   return layer_config(layer).kind == LayerKind::kSliding ? active(row).sliding : active(row).full;
 }
 
-std::span<const Executor::RowBlock> Executor::row_blocks(int layer, int thread) {
+int64_t Executor::pages_of(int layer, const RowBlock& block) const {
+  return page_of(keys(layer, block.first + block.count - 1).end - 1) -
+         page_of(keys(layer, block.first).first) + 1;
+}
+
+Executor::AttentionPlan Executor::plan_attention(int layer, int thread) {
   const model::LayerConfig& config = layer_config(layer);
   const int group = config.heads / config.kv_heads;
   const int most = std::max(1, kMaxPageQueries / group);
@@ -59,25 +64,38 @@ std::span<const Executor::RowBlock> Executor::row_blocks(int layer, int thread) 
     }
     blocks[count++] = {i, 1};
   }
-  return {blocks.data(), count};
+  // A short text with one kv head is one page of work for one thread; then the query heads are shared out.
+  int64_t work = 0;
+  for (size_t i = 0; i < count && work < pool_.size(); ++i)
+    work += pages_of(layer, blocks[i]) * config.kv_heads;
+  int parts = 1;
+  while (work * parts < pool_.size() && group % (2 * parts) == 0) parts *= 2;
+  return {{blocks.data(), count}, parts, group / parts, config.kv_heads * parts};
 }
 
 void Executor::attend(int layer, int thread) {
-  const std::span<const RowBlock> blocks = row_blocks(layer, thread);
-  if (static_cast<int>(blocks.size()) * layer_config(layer).kv_heads >= 2 * pool_.size()) {
-    attend_blocks_whole(layer, blocks, thread);
+  const AttentionPlan plan = plan_attention(layer, thread);
+  if (static_cast<int>(plan.blocks.size()) * plan.units >= 2 * pool_.size()) {
+    attend_blocks_whole(layer, plan, thread);
   } else {
-    attend_blocks_by_page(layer, blocks, thread);
+    attend_blocks_by_page(layer, plan, thread);
   }
 }
 
+void Executor::finish_head(int layer, const float* state, int row, int head) const {
+  const int hd = layer_config(layer).head_dim;
+  finish_partial(state, hd, attended_.row(row) + head * hd);
+  if (finishes_heads(layer)) attended_.finish(row, int64_t{head} * hd, int64_t{head + 1} * hd);
+}
+
 /// Partials of one block's rows over one page: partials[row in block][head in group][partial].
-void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, int64_t page_index,
-                                 float* partials, float* scratch) const {
+void Executor::attend_block_page(int layer, const AttentionPlan& plan, const RowBlock& block, int unit,
+                                 int64_t page_index, float* partials, float* scratch) const {
   const model::LayerConfig& config = layer_config(layer);
   const auto owner = static_cast<size_t>(config.kv_source);
   const model::LayerConfig& source = network_.kv_config->layers[owner];
-  const int hd = config.head_dim, group = config.heads / config.kv_heads, partial = partial_floats(hd);
+  const int hd = config.head_dim, group = plan.group, partial = partial_floats(hd);
+  const int kv_head = unit / plan.parts;
   const kv::Cache& cache = *caches_[static_cast<size_t>(active(block.first).cache)];
 
   const size_t head_bytes = static_cast<size_t>(kv::kPagePositions * hd) * kv::bytes_of(layout_.storage());
@@ -101,7 +119,7 @@ void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, 
     const int first = std::max(seen.first - start, 0);
     const int last = std::min(seen.end - start, kv::kPagePositions);
     if (first >= last) continue;
-    rows[count++] = {.queries = query_.row(block.first + i) + kv_head * group * hd,
+    rows[count++] = {.queries = query_.row(block.first + i) + unit * group * hd,
                      .first = first,
                      .last = last,
                      .partials = partials + static_cast<size_t>(i * group) * static_cast<size_t>(partial)};
@@ -109,19 +127,19 @@ void Executor::attend_block_page(int layer, const RowBlock& block, int kv_head, 
   if (count > 0) attend_page(page, rows, count, group, scratch);
 }
 
-void Executor::attend_blocks_whole(int layer, std::span<const RowBlock> blocks, int thread) {
-  const model::LayerConfig& config = layer_config(layer);
-  const int hd = config.head_dim, group = config.heads / config.kv_heads;
+void Executor::attend_blocks_whole(int layer, const AttentionPlan& plan, int thread) {
+  const int hd = layer_config(layer).head_dim, group = plan.group;
   const auto partial = static_cast<size_t>(partial_floats(hd));
   float* partials = thread_partials_[static_cast<size_t>(thread)];
   float* states = partials + kMaxPageQueries * partial;
-  parallel(thread, static_cast<int64_t>(blocks.size()) * config.kv_heads, [&](int64_t task) {
+  parallel(thread, static_cast<int64_t>(plan.blocks.size()) * plan.units, [&](int64_t task) {
     // Later blocks of a prompt see more keys: deal them out first, so that the end is even.
-    const RowBlock& block = blocks[blocks.size() - 1 - static_cast<size_t>(task / config.kv_heads)];
-    const int kv_head = static_cast<int>(task % config.kv_heads);
+    const RowBlock& block = plan.blocks[plan.blocks.size() - 1 - static_cast<size_t>(task / plan.units)];
+    const int unit = static_cast<int>(task % plan.units);
     const int64_t last_page = page_of(keys(layer, block.first + block.count - 1).end - 1);
     for (int64_t page = page_of(keys(layer, block.first).first); page <= last_page; ++page) {
-      attend_block_page(layer, block, kv_head, page, partials, thread_scratch_[static_cast<size_t>(thread)]);
+      attend_block_page(layer, plan, block, unit, page, partials,
+                        thread_scratch_[static_cast<size_t>(thread)]);
       for (int i = 0; i < block.count; ++i) {
         const KeySpan& seen = keys(layer, block.first + i);
         const int64_t row_first = page_of(seen.first);
@@ -138,19 +156,18 @@ void Executor::attend_blocks_whole(int layer, std::span<const RowBlock> blocks, 
     }
     for (int i = 0; i < block.count; ++i) {
       for (int h = 0; h < group; ++h) {
-        finish_partial(states + static_cast<size_t>(i * group + h) * partial, hd,
-                       attended_.row(block.first + i) + (kv_head * group + h) * hd);
+        finish_head(layer, states + static_cast<size_t>(i * group + h) * partial, block.first + i,
+                    unit * group + h);
       }
     }
   });
 }
 
-void Executor::attend_blocks_by_page(int layer, std::span<const RowBlock> blocks, int thread) {
-  const model::LayerConfig& config = layer_config(layer);
-  const int hd = config.head_dim, group = config.heads / config.kv_heads;
+void Executor::attend_blocks_by_page(int layer, const AttentionPlan& plan, int thread) {
+  const int hd = layer_config(layer).head_dim, group = plan.group;
   const auto partial = static_cast<size_t>(partial_floats(hd));
-  // Queries of a pair (block, kv head) lie together: kMaxPageQueries places each.
-  const auto pairs = blocks.size() * static_cast<size_t>(config.kv_heads);
+  // Queries of a pair (block, unit) lie together: kMaxPageQueries places each.
+  const auto pairs = plan.blocks.size() * static_cast<size_t>(plan.units);
   const size_t page_floats = pairs * kMaxPageQueries * partial;
   const auto wave = static_cast<int64_t>(wave_floats_ / page_floats);
   SLIP_CHECK(wave >= 1);
@@ -161,27 +178,27 @@ void Executor::attend_blocks_by_page(int layer, std::span<const RowBlock> blocks
     return page_of(keys(layer, block.first + block.count - 1).end - 1);
   };
   int64_t most_pages = 0;
-  for (const RowBlock& block : blocks) {
-    most_pages = std::max(most_pages, block_last_page(block) - block_first_page(block) + 1);
+  for (const RowBlock& block : plan.blocks) {
+    most_pages = std::max(most_pages, pages_of(layer, block));
   }
   for (int64_t done = 0; done < most_pages; done += wave) {
     const int64_t now = std::min(wave, most_pages - done);
     parallel(thread, now * static_cast<int64_t>(pairs), [&](int64_t task) {
       const auto pair = static_cast<size_t>(task % static_cast<int64_t>(pairs));
       const int64_t in_wave = task / static_cast<int64_t>(pairs);
-      const RowBlock& block = blocks[pair / static_cast<size_t>(config.kv_heads)];
+      const RowBlock& block = plan.blocks[pair / static_cast<size_t>(plan.units)];
       const int64_t page = block_first_page(block) + done + in_wave;
       if (page > block_last_page(block)) return;
       float* partials =
           wave_partials_ + static_cast<size_t>(in_wave) * page_floats + pair * kMaxPageQueries * partial;
-      attend_block_page(layer, block, static_cast<int>(pair % static_cast<size_t>(config.kv_heads)), page,
+      attend_block_page(layer, plan, block, static_cast<int>(pair % static_cast<size_t>(plan.units)), page,
                         partials, thread_scratch_[static_cast<size_t>(thread)]);
     });
     parallel(thread, static_cast<int64_t>(pairs) * kMaxPageQueries, [&](int64_t task) {
       const auto pair = static_cast<size_t>(task / kMaxPageQueries);
       const int query = static_cast<int>(task % kMaxPageQueries);
-      const RowBlock& block = blocks[pair / static_cast<size_t>(config.kv_heads)];
-      const int kv_head = static_cast<int>(pair % static_cast<size_t>(config.kv_heads));
+      const RowBlock& block = plan.blocks[pair / static_cast<size_t>(plan.units)];
+      const int unit = static_cast<int>(pair % static_cast<size_t>(plan.units));
       if (query >= block.count * group) return;
       const int row = block.first + query / group;
       const KeySpan& seen = keys(layer, row);
@@ -197,8 +214,7 @@ void Executor::attend_blocks_by_page(int layer, std::span<const RowBlock> blocks
         } else {
           merge_partial(from, hd, state);
         }
-        if (page == row_last)
-          finish_partial(state, hd, attended_.row(row) + (kv_head * group + query % group) * hd);
+        if (page == row_last) finish_head(layer, state, row, unit * group + query % group);
       }
     });
   }

@@ -104,7 +104,8 @@ void Executor::plan_memory(Carver& carver) {
   }
   if (config_.experts > 0) {
     const int64_t choices = int64_t{max_rows_} * config_.experts_per_token;
-    routed_ = make(h);
+    // A choice between experts can hang on the last bit of a score, so the router reads exact rows.
+    routed_ = Rows(carver, max_rows_, h, ActivationMode::kFloat);
     router_scores_ = make(config_.experts);
     expert_input_ = make(h);
     expert_activated_ = make(config_.expert_intermediate, choices);
@@ -189,8 +190,13 @@ int64_t Executor::panels_per_piece(const PackedMatrix& matrix) {
   return std::clamp<int64_t>((int64_t{128} << 10) / static_cast<int64_t>(matrix.panel_bytes), 1, 64);
 }
 
+int64_t Executor::gated_panels_per_piece(const PackedMatrix& gate) {
+  constexpr int64_t kPanelsPerBlock = kQuantBlock / kPanelRows;
+  return std::max<int64_t>(1, panels_per_piece(gate) / 2 / kPanelsPerBlock) * kPanelsPerBlock;
+}
+
 void Executor::multiply(std::initializer_list<Product> products, const Rows& input, int thread,
-                        const MatmulOptions& options, bool exact) {
+                        const MatmulOptions& options) {
   const auto width = static_cast<size_t>(row_count_);
   Column* columns = thread_columns_[static_cast<size_t>(thread)].data();
   const auto pieces_of = [](const Product& product) {
@@ -201,7 +207,7 @@ void Executor::multiply(std::initializer_list<Product> products, const Rows& inp
   int64_t pieces = 0;
   size_t at = 0;
   for (const Product& product : products) {
-    for (int i = 0; i < row_count_; ++i) columns[at++] = input.column(i, product.out->row(i), exact);
+    for (int i = 0; i < row_count_; ++i) columns[at++] = input.column(i, product.out->row(i));
     pieces += pieces_of(product).first;
   }
   parallel(thread, pieces, [&](int64_t i) {

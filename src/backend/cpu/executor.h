@@ -112,14 +112,26 @@ class Executor {
   void end_layer(int layer, int row) const;
   void head(int thread);
 
+  /// How a layer's attention is dealt out. Every thread plans for itself, the same way: cheaper than waiting
+  /// for one to do it.
+  struct AttentionPlan {
+    std::span<const RowBlock> blocks;
+    int parts;  // of the query heads that share a kv head
+    int group;  // query heads of a part
+    int units;  // kv heads * parts: heads [unit * group, (unit + 1) * group) read kv head unit / parts
+  };
+
   // attend_phase.cpp
   void attend(int layer, int thread);
-  void attend_blocks_whole(int layer, std::span<const RowBlock> blocks, int thread);
-  void attend_blocks_by_page(int layer, std::span<const RowBlock> blocks, int thread);
-  void attend_block_page(int layer, const RowBlock& block, int kv_head, int64_t page, float* partials,
-                         float* scratch) const;
-  /// Every thread cuts the blocks for itself, the same way: cheaper than waiting for one to do it.
-  std::span<const RowBlock> row_blocks(int layer, int thread);
+  void attend_blocks_whole(int layer, const AttentionPlan& plan, int thread);
+  void attend_blocks_by_page(int layer, const AttentionPlan& plan, int thread);
+  void attend_block_page(int layer, const AttentionPlan& plan, const RowBlock& block, int unit, int64_t page,
+                         float* partials, float* scratch) const;
+  AttentionPlan plan_attention(int layer, int thread);
+  int64_t pages_of(int layer, const RowBlock& block) const;
+  /// Heads are whole rounding blocks, so that they can be rounded one by one.
+  bool finishes_heads(int layer) const { return layer_config(layer).head_dim % kQuantBlock == 0; }
+  void finish_head(int layer, const float* state, int row, int head) const;
   const KeySpan& keys(int layer, int row) const;
   void plan_attention_memory(Carver& carver);
 
@@ -157,10 +169,12 @@ class Executor {
     int64_t panels = -1;  // the first so many; -1 = all
   };
   void multiply(std::initializer_list<Product> products, const Rows& input, int thread,
-                const MatmulOptions& options = {}, bool exact = false);
+                const MatmulOptions& options = {});
   /// Panels one piece of a product has: about 128 KiB of weights, so that a stream runs long enough for the
   /// prefetcher and the last pieces still even out between threads.
   static int64_t panels_per_piece(const PackedMatrix& matrix);
+  /// The same for a pair of matrices whose product is rounded as soon as it is there: whole rounding blocks.
+  static int64_t gated_panels_per_piece(const PackedMatrix& gate);
 
   const StepRow& active(int row) const {
     return step_rows_[static_cast<size_t>(rows_[static_cast<size_t>(row)])];

@@ -66,17 +66,19 @@ void Executor::experts(int layer, int thread) {
                                    static_cast<size_t>(span.end - span.begin));
   };
   // All experts have one shape, so a task is (expert, piece).
-  const int64_t gate_piece = std::max<int64_t>(1, panels_per_piece(packed[0].gate) / 2),
-                gate_panels = packed[0].gate.panels;
+  const int64_t gate_piece = gated_panels_per_piece(packed[0].gate), gate_panels = packed[0].gate.panels;
   const int64_t gate_pieces = (gate_panels + gate_piece - 1) / gate_piece;
   parallel(thread, span_count_ * gate_pieces, [&](int64_t task) {
     const ExpertSpan& span = spans_[static_cast<size_t>(task / gate_pieces)];
     const PackedExpert& expert = packed[static_cast<size_t>(span.expert)];
-    const int64_t begin = task % gate_pieces * gate_piece;
-    matmul_gated(expert.gate, expert.up, config_.activation, columns_of(expert_columns_, span), begin,
-                 std::min(gate_panels, begin + gate_piece));
+    const int64_t begin = task % gate_pieces * gate_piece, end = std::min(gate_panels, begin + gate_piece);
+    matmul_gated(expert.gate, expert.up, config_.activation, columns_of(expert_columns_, span), begin, end);
+    for (int i = span.begin; i < span.end; ++i) {
+      const Choice& choice = sorted_[static_cast<size_t>(i)];
+      expert_activated_.finish(choice.row * config_.experts_per_token + choice.slot, begin * kPanelRows,
+                               end * kPanelRows);
+    }
   });
-  parallel(thread, choice_count_, [&](int64_t i) { expert_activated_.finish(i); });
   const int64_t down_piece = panels_per_piece(packed[0].down), down_panels = packed[0].down.panels;
   const int64_t down_pieces = (down_panels + down_piece - 1) / down_piece;
   parallel(thread, span_count_ * down_pieces, [&](int64_t task) {

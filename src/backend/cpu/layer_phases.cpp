@@ -158,7 +158,8 @@ void Executor::end_layer(int layer, int row) const {
 }
 
 void Executor::attention_out(int layer, int thread) {
-  parallel(thread, row_count_, [&](int64_t i) { attended_.finish(i); });
+  if (!finishes_heads(layer))
+    parallel(thread, row_count_, [&](int64_t i) { attended_.finish(i, 0, layer_config(layer).q_size()); });
   multiply({{&packed_layer(layer).o, &projected_}}, attended_, thread);
   parallel(thread, row_count_,
            [&](int64_t i) { add_branch(layer_weights(layer).post_attention_norm, static_cast<int>(i)); });
@@ -185,17 +186,15 @@ void Executor::gate_up(int layer, int thread) {
   Column* columns = thread_columns_[static_cast<size_t>(thread)].data();
   for (int i = 0; i < row_count_; ++i) columns[i] = normed_.column(i, activated_.row(i));
   const std::span<const Column> all(columns, static_cast<size_t>(row_count_));
-  const int64_t piece = std::max<int64_t>(1, panels_per_piece(packed.gate) / 2), panels = packed.gate.panels;
+  const int64_t piece = gated_panels_per_piece(packed.gate), panels = packed.gate.panels;
   parallel(thread, (panels + piece - 1) / piece, [&](int64_t i) {
-    matmul_gated(packed.gate, packed.up, config_.activation, all, i * piece,
-                 std::min(panels, (i + 1) * piece));
+    const int64_t begin = i * piece, end = std::min(panels, begin + piece);
+    matmul_gated(packed.gate, packed.up, config_.activation, all, begin, end);
+    for (int row = 0; row < row_count_; ++row) activated_.finish(row, begin * kPanelRows, end * kPanelRows);
   });
-  // A choice between experts can hang on the last bit of a score, so the router always reads exact rows.
-  if (moe) multiply({{&packed.router, &router_scores_}}, routed_, thread, {}, /*exact=*/true);
-  parallel(thread, row_count_, [&](int64_t i) {
-    activated_.finish(i);
-    if (moe) route(layer, static_cast<int>(i));
-  });
+  if (!moe) return;
+  multiply({{&packed.router, &router_scores_}}, routed_, thread);
+  parallel(thread, row_count_, [&](int64_t i) { route(layer, static_cast<int>(i)); });
 }
 
 void Executor::down(int layer, int thread) {

@@ -107,7 +107,7 @@ PackedWeights pack_network(const std::function<void(Walk&)>& describe, ThreadPoo
   Walk count(packed, counter);
   describe(count);
   // Kernels fetch a little ahead of what they read; a fetch past the end is harmless but should be ours.
-  packed.memory = Buffer(counter.used() + 4096, "the weights");
+  packed.memory = Buffer(counter.used() + 16384, "the weights");
 
   Carver placer(packed.memory.data());
   Walk walk(packed, placer);

@@ -24,17 +24,19 @@ class Rows {
   int64_t stride() const { return stride_; }
 
   /// Makes codes, scales and sums of a row from its values.
-  void finish(int64_t index) const;
-  /// What a kernel needs to read the row; `exact` leaves the rounded form out.
-  Column column(int64_t index, float* out, bool exact = false) const;
+  void finish(int64_t index) const { finish(index, 0, stride_); }
+  /// Of the columns [first, end) alone; `first` is a multiple of kQuantBlock, and nothing is after `end` in
+  /// its block.
+  void finish(int64_t index, int64_t first, int64_t end) const;
+  /// What a kernel needs to read the row.
+  Column column(int64_t index, float* out) const;
 
  private:
   int planes_ = 0;
   float* values_ = nullptr;
   int8_t* codes_ = nullptr;
   float* scales_ = nullptr;
-  float* sums_ = nullptr;        // of the rounded form
-  float* exact_sums_ = nullptr;  // of the values themselves
+  float* sums_ = nullptr;  // of the rounded form if there is one, else of the values
   int64_t cols_ = 0;
   int64_t stride_ = 0;
 };
