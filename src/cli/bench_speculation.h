@@ -27,7 +27,7 @@ struct SpeculationResult {
   double drafted = 0;
   double ratio = 0;  // median over the pairs that ran one after the other
   double ratio_low = 0, ratio_high = 0;
-  speculate::Statistics statistics = {};  // of the last answer
+  speculate::Statistics statistics = {};  // of all answers but the first
 };
 
 /// The model must follow every token t by t + 1 (synthetic pairs do): the prompts are made for that.

@@ -9,7 +9,10 @@
 namespace slip::speculate {
 namespace {
 
-constexpr double kHysteresis = 1.05;
+// Another drafter must promise this much more to be chosen, another depth only so much that noise does not
+// decide: changing the depth costs nothing in itself.
+constexpr double kDrafterHysteresis = 1.05;
+constexpr double kDepthHysteresis = 1.01;
 // Guesses less likely than this are not worth looking at.
 constexpr double kLeastReach = 0.01;
 // Until measured: a draft step as a share of a plain pass, and how often a first guess is right. Hopeful, so
@@ -46,6 +49,7 @@ void DepthController::reserve(int sequences) {
   order_.reserve(count * kMostDepth);
   worths_.reserve(count * kMostDepth);
   rates_.reserve(count * kMostDepth + 1);
+  round_seconds_.reserve(count * kMostDepth + 1);
 }
 
 Record DepthController::new_record() const {
@@ -143,7 +147,7 @@ void DepthController::choose(const Prospect& sequence, Choice& choice) const {
       tokens += reach[static_cast<size_t>(guesses - 1)];
       rate = std::max(rate, tokens / seconds_alone(offer, guesses));
     }
-    if (offer.drafter == sequence.record->drafter) rate *= kHysteresis;
+    if (offer.drafter == sequence.record->drafter) rate *= kDrafterHysteresis;
     if (rate <= best) continue;
     best = rate;
     choice = {.offer = &offer, .reach = reach};
@@ -156,7 +160,8 @@ size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows)
   depths_.assign(sequences.size(), 0);
   order_.clear();
   worths_.clear();
-  rates_.assign(1, tokens / cost_->at(count_));
+  round_seconds_.assign(1, cost_->at(count_));
+  rates_.assign(1, tokens / round_seconds_[0]);
   size_t best = 0;
   while (count_ + static_cast<int>(order_.size()) < most_rows) {
     int next = -1;
@@ -172,7 +177,8 @@ size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows)
     order_.push_back(next);
     worths_.push_back(worth);
     tokens += worth;
-    rates_.push_back(tokens / (cost_->at(count_ + static_cast<int>(order_.size())) + work.seconds));
+    round_seconds_.push_back(cost_->at(count_ + static_cast<int>(order_.size())) + work.seconds);
+    rates_.push_back(tokens / round_seconds_.back());
     if (rates_.back() > rates_[best]) best = rates_.size() - 1;
   }
   return best;
@@ -184,9 +190,9 @@ size_t DepthController::settle(size_t best) {
   const auto sequences = static_cast<size_t>(count_);
   if (last_sequences_ == sequences && last_guesses_ < rates_.size()) {
     const double last = rates_[last_guesses_];
-    if (last * kHysteresis >= rates_[best] && last >= rates_[0]) best = last_guesses_;
+    if (last * kDepthHysteresis >= rates_[best] && last >= rates_[0]) best = last_guesses_;
   }
-  if (best > last_guesses_) stretch_.found();
+  if (best > last_guesses_ && count_ + static_cast<int>(best) >= cost_->widest()) stretch_.found();
   if (best == 0) plain_.found();
   last_guesses_ = best;
   last_sequences_ = sequences;
@@ -214,10 +220,11 @@ size_t DepthController::execute(size_t settled, bool& learning) {
 // Guesses more than settled, to measure what lies there: one at least, and as many as cost a hundredth of the
 // time until the next try. So a step in the costs is overcome, where one more guess alone gains nothing.
 size_t DepthController::stretch_of(size_t settled) const {
-  const double loss = std::min(0.5, kStretchLoss * stretch_.interval());
-  size_t most = settled;
-  for (size_t guesses = settled + 1; guesses < rates_.size(); ++guesses) {
-    if (guesses == settled + 1 || rates_[guesses] >= rates_[settled] * (1 - loss)) most = guesses;
+  const double affordable = kStretchLoss * stretch_.interval() * round_seconds_[settled];
+  size_t most = settled + 1;
+  for (size_t guesses = settled + 2; guesses < rates_.size(); ++guesses) {
+    const double lost = 2 * round_seconds_[guesses] * (1 - rates_[guesses] / rates_[settled]);
+    if (lost <= affordable) most = guesses;
   }
   return most - settled;
 }

@@ -47,6 +47,29 @@ struct Statistics {
     ++accepted_at[at];
     ++own.accepted;
   }
+  /// Takes another sequence's in; the verdict is that of the newer one.
+  void add(const Statistics& other) {
+    rounds += other.rounds;
+    committed += other.committed;
+    drafted += other.drafted;
+    accepted += other.accepted;
+    for (size_t i = 0; i < drafted_at.size(); ++i) {
+      drafted_at[i] += other.drafted_at[i];
+      accepted_at[i] += other.accepted_at[i];
+    }
+    for (const ByDrafter& theirs : other.by) {
+      if (theirs.name == nullptr) continue;
+      ByDrafter& own = of(theirs.name);
+      own.rounds += theirs.rounds;
+      own.drafted += theirs.drafted;
+      own.accepted += theirs.accepted;
+    }
+    draft_s += other.draft_s;
+    verify_s += other.verify_s;
+    compared_s += other.compared_s;
+    plain_s += other.plain_s;
+    verdict = other.verdict;
+  }
   ByDrafter& of(const char* drafter) {
     for (ByDrafter& own : by) {
       if (own.name == nullptr) own.name = drafter;
