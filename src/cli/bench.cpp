@@ -76,8 +76,8 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
                 options.draft.kind);
   parser.text({"--draft-depth", "N", "guesses per round, or auto: as many as pay (default)"},
               options.draft.depth);
-  parser.choice({"--draft-bits", "N", "of the assistant: 4, 8 or 16 (default 8)"}, {"4", "8", "16"},
-                options.draft.bits);
+  parser.choice({"--draft-bits", "N", "of the assistant: 4, 8 or 16 (default: like the model)"},
+                {"4", "8", "16"}, options.draft.bits);
   parser.group("Running");
   parser.flag("--json", options.json, "print JSON instead of markdown");
   add_backend_options(parser, options.backend);
@@ -100,7 +100,9 @@ checkpoint::SynthOptions synth_options(const BenchOptions& options) {
   synth.bits = options.bits;
   synth.group = options.group;
   synth.acceptance = options.acceptance;
-  synth.assistant_bits = options.draft.bits == "4" ? 4 : options.draft.bits == "16" ? 16 : 8;
+  synth.assistant_bits = options.bits <= 4 ? 4 : options.bits <= 8 ? 8 : 16;
+  if (options.draft.bits != "auto")
+    synth.assistant_bits = static_cast<int>(parse_integer("--draft-bits", options.draft.bits, 4, 16));
   return synth;
 }
 

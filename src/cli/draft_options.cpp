@@ -12,7 +12,7 @@ void add_draft_options(Parser& parser, DraftOptions& options) {
   parser.choice({"--draft-kind", "KIND", "auto, mtp, dflash, suffix or none (default auto)"},
                 {"auto", "mtp", "dflash", "suffix", "none"}, options.kind);
   parser.text({"--draft-depth", "N", "guesses per round, or auto: as many as pay (default)"}, options.depth);
-  parser.choice({"--draft-bits", "N", "round a bf16 drafter: 4, 8, as-is, auto (8 beside quantised weights)"},
+  parser.choice({"--draft-bits", "N", "round a bf16 drafter to 4 or 8 bits, as-is, or auto: like the model"},
                 {"auto", "4", "8", "as-is"}, options.bits);
   parser.choice({"--draft-position", "P", "position of an assistant's queries: p-1 (default) or p"},
                 {"p-1", "p"}, options.position);

@@ -15,13 +15,14 @@ namespace {
 
 using checkpoint::DraftKind;
 
-bool is_quantised(const checkpoint::Checkpoint& target) {
-  return target.weights.output_head().encoding == tensor::Encoding::kAffine;
-}
-
-/// 0 = as stored.
+/// 0 = as stored. A drafter as coarse as its target: of 4 bits beside 4, of 8 beside more, as it is beside
+/// floats.
 int bits_for(const DraftOptions& options, const checkpoint::Checkpoint& target) {
-  if (options.bits == "auto") return is_quantised(target) ? 8 : 0;
+  const tensor::Matrix& head = target.weights.output_head();
+  if (options.bits == "auto") {
+    if (head.encoding != tensor::Encoding::kAffine) return 0;
+    return head.bits <= 4 ? 4 : 8;
+  }
   return options.bits == "as-is" ? 0 : static_cast<int>(parse_integer("--draft-bits", options.bits, 4, 8));
 }
 
