@@ -202,7 +202,12 @@ std::vector<Check> verify_chat(const std::string& folder) {
   const std::string path = folder + "/cases.json";
   const Json cases = Json::parse(read_text_file(path), nullptr, false);
   if (!cases.is_array() || cases.empty()) fail_file("{}: is not a JSON list of cases", path);
-  return {compare_prompts(cases, path, false), compare_prompts(cases, path, true)};
+  try {
+    return {compare_prompts(cases, path, false), compare_prompts(cases, path, true)};
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBadFile) throw;
+    fail_file("{}: {}", path, error.what());  // the fault is the file's, not the user's
+  }
 }
 
 }  // namespace
