@@ -16,6 +16,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "reference/forward.h"
+#include "text/chat.h"
 #include "text/tokenizer.h"
 
 namespace slip::cli {
@@ -172,6 +173,43 @@ std::vector<Check> verify_tokenizer(const std::string& folder) {
           judge("decoded text", wrong_text, 0, count.c_str())};
 }
 
+/// The template renders for the larger models; the small ones get no empty thought at the end. It leaves out
+/// answers of tools that nobody called.
+Check compare_prompts(const Json& cases, const std::string& path, bool small) {
+  constexpr std::string_view kEmptyThought = "<|channel>thought\n<channel|>";
+  int wrong = 0;
+  for (const auto& item : cases) {
+    for (const char* key : {"messages", "tools", "add_generation_prompt", "enable_thinking", "rendered"}) {
+      if (!item.is_object() || !item.contains(key)) fail_file("{}: a case lacks {}", path, key);
+    }
+    if (!item["rendered"].is_string()) fail_file("{}: the prompt of a case is no text", path);
+    auto want = item["rendered"].get<std::string>();
+    if (small && want.ends_with(kEmptyThought)) want.erase(want.size() - kEmptyThought.size());
+    const text::Conversation conversation{text::read_messages(item["messages"]),
+                                          text::read_tools(item["tools"])};
+    const auto prompt =
+        text::render_chat(conversation, {.empty_thought_block = !small,
+                                         .add_generation_prompt = item["add_generation_prompt"] == true,
+                                         .thinking = item["enable_thinking"] == true,
+                                         .skip_stray_answers = true});
+    if (text::joined(prompt) != want) ++wrong;
+  }
+  return judge(small ? "chat prompts, E2B and E4B" : "chat prompts, 12B to 31B", wrong, 0,
+               fmt::format("wrong of {}", cases.size()).c_str());
+}
+
+std::vector<Check> verify_chat(const std::string& folder) {
+  const std::string path = folder + "/cases.json";
+  const Json cases = Json::parse(read_text_file(path), nullptr, false);
+  if (!cases.is_array() || cases.empty()) fail_file("{}: is not a JSON list of cases", path);
+  try {
+    return {compare_prompts(cases, path, false), compare_prompts(cases, path, true)};
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kBadFile) throw;
+    fail_file("{}: {}", path, error.what());  // the fault is the file's, not the user's
+  }
+}
+
 }  // namespace
 
 std::vector<Check> verify_case(const std::string& folder, const VerifyOptions& options) {
@@ -180,7 +218,8 @@ std::vector<Check> verify_case(const std::string& folder, const VerifyOptions& o
   if (fs::exists(folder + "/expected.json")) return verify_model(folder, options);
   if (fs::exists(folder + "/cases.json") && fs::exists(folder + "/tokenizer.json"))
     return verify_tokenizer(folder);
-  fail_file("{}: is no golden case: it has neither expected.json nor tokenizer.json with cases.json", folder);
+  if (fs::exists(folder + "/cases.json")) return verify_chat(folder);
+  fail_file("{}: is no golden case: it has neither expected.json nor cases.json", folder);
 }
 
 }  // namespace slip::cli

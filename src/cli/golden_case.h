@@ -1,6 +1,7 @@
-// Golden cases: folders with a small checkpoint (or a tokenizer) and what another implementation computed
-// with it. These functions run one and say, check by check, how far this build is from it. `verify` prints
-// the table; the tests require it to pass. docs/cli.md describes the layout of the folders.
+// Golden cases: folders with a small checkpoint (or a tokenizer, or conversations) and what another
+// implementation computed with it. These functions run one and say, check by check, how far this build is
+// from it. `verify` prints the table; the tests require it to pass. docs/cli.md describes the layout of the
+// folders.
 #pragma once
 
 #include <string>
@@ -22,8 +23,8 @@ struct VerifyOptions {
   int threads = 0;  // 0 = one per core
 };
 
-/// Takes a model case (expected.json beside target/) or a tokenizer case (cases.json beside tokenizer.json).
-/// Throws Error(kBadFile) when the folder is neither or cannot be read.
+/// Takes a model case (expected.json beside target/), a tokenizer case (cases.json beside tokenizer.json) or
+/// a chat case (cases.json alone). Throws Error(kBadFile) when the folder is none or cannot be read.
 std::vector<Check> verify_case(const std::string& folder, const VerifyOptions& options);
 
 }  // namespace slip::cli

@@ -2,131 +2,208 @@
 
 #include <utility>
 
-#include "base/error.h"
+#include "text/tool_syntax.h"
 #include "text/utf8.h"
 
 namespace slip::text {
 namespace {
-
-constexpr std::string_view kBos = "<bos>";
-constexpr std::string_view kTurn = "<|turn>";
-constexpr std::string_view kTurnEnd = "<turn|>";
-constexpr std::string_view kChannel = "<|channel>";
-constexpr std::string_view kChannelEnd = "<channel|>";
-
-// A prompt is control tokens with text between them. Neighbouring texts are one, as BPE may merge across
-// them.
-struct Part {
-  bool control;
-  std::string text;
-};
-
-class Prompt {
- public:
-  void control(std::string_view token) { parts_.push_back({true, std::string(token)}); }
-  void text(std::string_view words) {
-    if (parts_.empty() || parts_.back().control) parts_.push_back({false, {}});
-    parts_.back().text += words;
-  }
-  const std::vector<Part>& parts() const { return parts_; }
-
- private:
-  std::vector<Part> parts_;
-};
 
 // The assistant's own earlier thinking is no part of the history: of each stretch that ends with <channel|>,
 // only what stands before <|channel> is kept.
 std::string without_thoughts(std::string_view text) {
   std::string kept;
   while (true) {
-    const size_t end = text.find(kChannelEnd);
+    const size_t end = text.find(mark::kChannelEnd);
     const std::string_view stretch = text.substr(0, end);
-    kept += stretch.substr(0, stretch.find(kChannel));
+    kept += stretch.substr(0, stretch.find(mark::kChannel));
     if (end == std::string_view::npos) return kept;
-    text.remove_prefix(end + kChannelEnd.size());
+    text.remove_prefix(end + mark::kChannelEnd.size());
   }
 }
 
 // A developer's word is the system turn when it comes first; later it keeps its name, as in the template.
-std::string_view role_name(Role role, bool first) {
+std::string_view role_name(Role role) {
   switch (role) {
     case Role::kSystem: return "system";
-    case Role::kDeveloper: return first ? "system" : "developer";
+    case Role::kDeveloper: return "developer";
     case Role::kAssistant: return "model";
+    case Role::kTool: return "tool";
     case Role::kUser: break;
   }
   return "user";
 }
 
-Prompt lay_out(std::span<const Turn> turns, PromptOptions options) {
-  Prompt prompt;
-  prompt.control(kBos);
-  const auto open = [&](std::string_view role) {
-    prompt.control(kTurn);
-    prompt.text(role);
-    prompt.text("\n");
-  };
-  for (size_t i = 0; i < turns.size(); ++i) {
-    const auto& [role, text] = turns[i];
-    // An assistant that speaks twice in a row gets no second heading.
-    const bool continues = i > 0 && role == Role::kAssistant && turns[i - 1].role == Role::kAssistant;
-    if (!continues) open(role_name(role, i == 0));
-    if (role == Role::kAssistant) {
-      prompt.text(trim(without_thoughts(text)));
-    } else {
-      prompt.text(trim(text));
+std::string_view media_mark(ContentPart::Kind kind) {
+  switch (kind) {
+    case ContentPart::Kind::kImage: return mark::kImage;
+    case ContentPart::Kind::kAudio: return mark::kAudio;
+    case ContentPart::Kind::kVideo: return mark::kVideo;
+    case ContentPart::Kind::kText: break;
+  }
+  return {};
+}
+
+class Renderer {
+ public:
+  Renderer(std::span<const Turn> turns, std::span<const Tool> tools, const PromptOptions& options)
+      : turns_(turns), tools_(tools), options_(options) {}
+
+  std::vector<Segment> render() {
+    out_.control(mark::kBos);
+    size_t first = system_turn();
+    size_t last_user = 0;
+    for (size_t i = first; i < turns_.size(); ++i) {
+      if (turns_[i].role == Role::kUser) last_user = i + 1;
     }
-    prompt.control(kTurnEnd);
-    prompt.text("\n");
+    const Turn* previous = nullptr;
+    for (size_t i = first; i < turns_.size(); ++i) {
+      if (turns_[i].role == Role::kTool) continue;  // shown with the turn that called it
+      const bool continues =
+          turns_[i].role == Role::kAssistant && previous != nullptr && previous->role == Role::kAssistant;
+      if (!continues) open(role_name(turns_[i].role));
+      turn(i, i >= last_user);
+      previous = &turns_[i];
+    }
+    if (options_.add_generation_prompt && !turn_is_open_) generation_prompt();
+    return out_.take();
   }
-  if (!options.add_generation_prompt) return prompt;
-  open(role_name(Role::kAssistant, false));
-  if (options.empty_thought_block) {
-    prompt.control(kChannel);
-    prompt.text("thought\n");
-    prompt.control(kChannelEnd);
+
+ private:
+  void open(std::string_view role) {
+    out_.control(mark::kTurn);
+    out_.text(role);
+    out_.text("\n");
   }
-  return prompt;
+
+  void close() {
+    out_.control(mark::kTurnEnd);
+    out_.text("\n");
+  }
+
+  /// The index of the first turn that is not part of it.
+  size_t system_turn() {
+    const bool spoken =
+        !turns_.empty() && (turns_[0].role == Role::kSystem || turns_[0].role == Role::kDeveloper);
+    if (!spoken && tools_.empty() && !options_.thinking) return 0;
+    open(role_name(Role::kSystem));
+    if (options_.thinking) {
+      out_.control(mark::kThink);
+      out_.text("\n");
+    }
+    if (spoken) {
+      out_.text(trim(turns_[0].text));
+      for (const ContentPart& part : turns_[0].parts) {
+        out_.text(trim(part.text));
+        out_.text(" ");
+      }
+    }
+    for (const Tool& tool : tools_) write_declaration(tool, out_);
+    close();
+    return spoken ? 1 : 0;
+  }
+
+  void turn(size_t index, bool thoughts_are_kept) {
+    const Turn& turn = turns_[index];
+    if (thoughts_are_kept && !turn.reasoning.empty() && !turn.calls.empty()) {
+      out_.control(mark::kChannel);
+      out_.text("thought\n");
+      out_.text(turn.reasoning);
+      out_.text("\n");
+      out_.control(mark::kChannelEnd);
+    }
+    for (const ToolCall& call : turn.calls) write_call(call, out_);
+    const bool answered = !turn.calls.empty() && answers(index);
+    // The template puts what was said before the calls behind their answers.
+    const bool said_something = content(turn);
+    turn_is_open_ = !turn.calls.empty() && (!answered || !said_something);
+    if (!turn_is_open_) {
+      close();
+    } else if (!answered) {
+      out_.control(mark::kToolResponse);
+    }
+  }
+
+  /// Whether there were any.
+  bool answers(size_t caller) {
+    size_t i = caller + 1;
+    for (; i < turns_.size() && turns_[i].role == Role::kTool; ++i) {
+      const Turn& answer = turns_[i];
+      const std::string_view name = answering_tool(turns_[caller], answer);
+      if (answer.parts.empty()) {
+        write_response(name, answer.result.is_null() ? nlohmann::json(answer.text) : answer.result, out_);
+        continue;
+      }
+      std::string text;
+      for (const ContentPart& part : answer.parts) text += part.text;
+      write_response(name, text, out_);
+      for (const ContentPart& part : answer.parts) {
+        if (part.kind != ContentPart::Kind::kText) out_.control(media_mark(part.kind));
+      }
+    }
+    return i > caller + 1;
+  }
+
+  static std::string_view answering_tool(const Turn& caller, const Turn& answer) {
+    for (const ToolCall& call : caller.calls) {
+      if (!answer.call_id.empty() && call.id == answer.call_id) return call.name;
+    }
+    return answer.name.empty() ? std::string_view("unknown") : answer.name;
+  }
+
+  /// Whether there was any.
+  bool content(const Turn& turn) {
+    bool any = words(turn, turn.text);
+    for (const ContentPart& part : turn.parts) {
+      if (part.kind == ContentPart::Kind::kText) {
+        any |= words(turn, part.text);
+      } else {
+        out_.control(media_mark(part.kind));
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  bool words(const Turn& turn, const std::string& text) {
+    const std::string kept = turn.role == Role::kAssistant ? without_thoughts(text) : text;
+    const std::string_view trimmed = trim(kept);
+    out_.text(trimmed);
+    return !trimmed.empty();
+  }
+
+  void generation_prompt() {
+    open(role_name(Role::kAssistant));
+    if (options_.thinking || !options_.empty_thought_block) return;
+    out_.control(mark::kChannel);
+    out_.text("thought\n");
+    out_.control(mark::kChannelEnd);
+  }
+
+  std::span<const Turn> turns_;
+  std::span<const Tool> tools_;
+  const PromptOptions& options_;
+  PromptWriter out_;
+  bool turn_is_open_ = false;  // the model goes on where the last turn stopped
+};
+
+std::vector<Segment> render(std::span<const Turn> turns, std::span<const Tool> tools,
+                            const PromptOptions& options) {
+  if (!options.skip_stray_answers) check_tool_answers(turns);
+  return Renderer(turns, tools, options).render();
 }
 
 }  // namespace
 
-Role role_of(std::string_view name) {
-  static constexpr std::pair<std::string_view, Role> kRoles[] = {{"system", Role::kSystem},
-                                                                 {"developer", Role::kDeveloper},
-                                                                 {"user", Role::kUser},
-                                                                 {"assistant", Role::kAssistant},
-                                                                 {"model", Role::kAssistant}};
-  for (const auto& [known, role] : kRoles) {
-    if (name == known) return role;
-  }
-  fail_usage("there is no role \"{}\"; a turn is by system, developer, user or assistant", name);
+std::vector<Segment> render_chat(const Conversation& conversation, PromptOptions options) {
+  return render(conversation.turns, conversation.tools, options);
 }
 
 std::string render_prompt(std::span<const Turn> turns, PromptOptions options) {
-  const Prompt prompt = lay_out(turns, options);
-  std::string text;
-  for (const Part& part : prompt.parts()) text += part.text;
-  return text;
+  return joined(render(turns, {}, options));
 }
 
 std::vector<int> encode_chat(const Tokenizer& tokenizer, std::span<const Turn> turns, PromptOptions options) {
-  const Prompt prompt = lay_out(turns, options);
-  std::vector<int> ids;
-  for (const Part& part : prompt.parts()) {
-    if (!part.control) {
-      const std::vector<int> words = tokenizer.encode(part.text, {.specials = false});
-      ids.insert(ids.end(), words.begin(), words.end());
-      continue;
-    }
-    const auto id = tokenizer.id_of(part.text);
-    if (!id) {
-      fail_file("{}: has no token {}, so it cannot write Gemma 4's turns; send the prompt raw instead",
-                tokenizer.name(), part.text);
-    }
-    ids.push_back(*id);
-  }
-  return ids;
+  return encode_prompt(tokenizer, render(turns, {}, options));
 }
 
 }  // namespace slip::text

@@ -33,6 +33,9 @@ TEST(GoldenCase, of_the_unified_kind_passes) {
 TEST(GoldenCase, of_the_tokenizer_passes) {
   expect_all_pass(SLIP_TEST_DATA "/golden/tokenizer");
 }
+TEST(GoldenCase, of_the_chat_template_passes_for_both_kinds_of_models) {
+  expect_all_pass(SLIP_TEST_DATA "/golden/chat");
+}
 
 TEST(GoldenCase, that_is_none_is_refused_with_its_name) {
   try {

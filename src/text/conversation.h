@@ -1,0 +1,71 @@
+// A conversation: who said what, which tools there are, which of them were called and what they answered. The
+// JSON it is read from is that of OpenAI's chat requests, with Gemma's own parts ("image", "audio", "video")
+// and a mapping as a tool's answer besides. Reading checks the shape once, so rendering need not.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace slip::text {
+
+enum class Role { kSystem, kDeveloper, kUser, kAssistant, kTool };
+
+/// From the names used in requests: system, developer, user, assistant, model, tool; others throw
+/// Error(kUsage).
+Role role_of(std::string_view name);
+
+struct ContentPart {
+  enum class Kind { kText, kImage, kAudio, kVideo };
+  Kind kind = Kind::kText;
+  std::string text = {};
+};
+
+struct ToolCall {
+  std::string id = {};
+  std::string name = {};
+  /// An object; or a string with what stands between the braces of Gemma's call syntax.
+  nlohmann::json arguments = nlohmann::json::object();
+};
+
+struct Turn {
+  Role role = Role::kUser;
+  std::string text = {};
+  /// Instead of `text`, when the content is a list.
+  std::vector<ContentPart> parts = {};
+  /// Of an assistant: its thoughts, and the tools it called after them.
+  std::string reasoning = {};
+  std::vector<ToolCall> calls = {};
+  /// Of a tool: the id of the call it answers, or its name where there are no ids; its answer where that is
+  /// no text.
+  std::string call_id = {};
+  std::string name = {};
+  nlohmann::json result = {};
+};
+
+struct Tool {
+  std::string name;
+  std::string description = {};
+  nlohmann::json parameters = {};  // JSON schema of an object, or null
+  nlohmann::json response = {};    // schema of the answer, or null
+};
+
+struct Conversation {
+  std::vector<Turn> turns;
+  std::vector<Tool> tools = {};
+};
+
+/// A value nested deeper than this is refused: no tool needs it, and rendering walks it recursively.
+inline constexpr int kDeepestValue = 64;
+
+/// The lists `messages` and `tools` of a request; null is an empty list. What does not fit throws
+/// Error(kUsage) with the place in it ("messages[2]: ...").
+std::vector<Turn> read_messages(const nlohmann::json& messages);
+std::vector<Tool> read_tools(const nlohmann::json& tools);
+
+/// Throws Error(kUsage) when a tool's answer follows no call, or names one that was not made.
+void check_tool_answers(std::span<const Turn> turns);
+
+}  // namespace slip::text
