@@ -1,0 +1,54 @@
+"""Stories: told on request, told as plain prose, or continued from a beginning."""
+from example import Example, ask, model, user
+from grammar import a
+from tasks.cast import Who
+from tasks.plots import story
+import world
+
+ASKS = ["Tell me a story about {a} and {b}.", "Write a short story about {a} and {b}.", "Tell a story with {a} and {b} in it.",
+        "Can you tell me a story about {a} and {b}?", "I would like a story about {a} and {b}.", "A story about {a} and {b}, please.",
+        "Make up a story in which {a} has something to do with {b}.", "Please write a story about {a} and {b}."]
+STYLES = [("third", "past", "")] * 8 + [("third", "present", " Write it in the present tense."),
+                                        ("first", "past", " Let the hero tell it."), ("first", "past", " Write it in the first person."),
+                                        ("first", "present", " Write it in the first person and the present tense.")]
+
+
+def called(hero, rng):
+    """How a prompt names the hero."""
+    if hero.animal:
+        return a(hero.animal) if not hero.name or rng.random() < 0.5 else a(hero.animal) + " called " + hero.name
+    return hero.name if rng.random() < 0.6 else a(hero.kind) + " called " + hero.name
+
+
+def make(rng, side):
+    kind = rng.random()
+    person, tense, extra = rng.choice(STYLES)
+    if kind < 0.25:
+        return Example([{"role": "text", "content": story(rng, side).text(person, tense)}])
+    if kind < 0.35:
+        plan = story(rng, side)
+        question = rng.choice(("Tell me a story.", "Tell me a short story.", "Write a story for me.", "I am bored. Tell me a story!",
+                               "Please tell me a bedtime story.", "Do you know a good story?"))
+        return ask(question + extra, plan.text(person, tense), {"all": []}, "story")
+    if kind < 0.5:
+        return _continue(rng, side)
+    hero = Who(rng, side, animal_share=0.55)
+    if kind < 0.6:
+        plan = story(rng, side, hero)
+        question = rng.choice(("Tell me a story about {a}.", "Write a story about {a}.", "Can you tell me something about {a}?"))
+        return ask(question.format(a=called(hero, rng)) + extra, plan.text(person, tense), {"all": []}, "story")
+    thing = world.paired(rng, side, hero.key, world.THING_LIST + world.TREASURES)
+    plan = story(rng, side, hero, thing)
+    question = rng.choice(ASKS).format(a=called(hero, rng), b="scissors" if thing == "scissors" else a(thing))
+    keys = [thing] if person == "first" else [thing, hero.key]
+    return ask(question + extra, plan.text(person, tense), {"all": keys}, "story")
+
+
+def _continue(rng, side):
+    text = story(rng, side).text()
+    cut = text.index("\n\n")
+    if rng.random() < 0.5:
+        cut = text.index("\n\n", cut + 2) if text.count("\n\n") > 1 else cut
+    question = rng.choice(("Continue this story:", "How does this story go on?", "Please finish this story:",
+                           "Write the rest of this story:", "Go on from here:"))
+    return ask(question + "\n\n" + text[:cut], text[cut:].strip(), {"all": []}, "story")
