@@ -76,8 +76,10 @@ def count_word(n):
     return _COUNT[n] if n < len(_COUNT) else str(n)
 
 
+_TOGETHER = {"they": "we", "them": "us", "their": "our"}  # the hero and someone else
 PRONOUNS = {"she": ("she", "her", "her", "herself"), "he": ("he", "him", "his", "himself"),
             "i": ("I", "me", "my", "myself"), "it": ("it", "it", "its", "itself")}
+_AFTER_STOP = re.compile(r"([.!?] )([a-z])")
 _MARK = re.compile(r"\[([a-z]+)(?:/([wp]))?\]|\{(\^?)([A-Za-z0-9_]+)\}")
 
 
@@ -95,11 +97,14 @@ def realise(template, slots, person="third", tense="past"):
             value = "I" if first else slots["H"]
         elif key == "Hs":
             value = "my" if first else slots["H"] + "'s"
+        elif key in _TOGETHER:
+            value = _TOGETHER[key] if first else key
         elif key in ("h", "ho", "hp", "hr"):
             value = words[("h", "ho", "hp", "hr").index(key)]
         else:
             value = slots[key]
         return value[:1].upper() + value[1:] if up else value
 
-    text = _MARK.sub(fill, template)
+    text = _MARK.sub(fill, template).replace(" can not ", " cannot ")
+    text = _AFTER_STOP.sub(lambda m: m.group(1) + m.group(2).upper(), text)
     return text[:1].upper() + text[1:] if text[0] != '"' else text

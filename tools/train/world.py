@@ -149,5 +149,7 @@ def town(rng):
     return rng.choice(TOWNS)
 
 
-def number(rng, low, high):
+def temperature(rng, weather):
+    """Degrees that fit the weather."""
+    low, high = {"sunny": (12, 34), "warm": (16, 30), "cold": (-5, 8), "snowy": (-9, 1), "icy": (-12, 0)}.get(weather, (4, 20))
     return rng.randint(low, high)

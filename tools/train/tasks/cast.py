@@ -43,8 +43,8 @@ class Who:
         self.mention = self.name
         if rng.random() < 0.45:
             self.kind = self.job = rng.choice(world.JOBS)
-            self.intro = rng.choice(("{n}, {j}", "{j} named {n}", "{j} called {n}")).format(
-                n=self.name, j=a(self._describe(rng)))
+            self.intro = rng.choice(("{n} the {k}", "{j} named {n}", "{j} called {n}")).format(
+                n=self.name, k=self.kind, j=a(self._describe(rng)))
         else:
             self.kind = rng.choice(YOUNG[self.gender] if rng.random() < 0.7 else OLD[self.gender])
             self.intro = rng.choice(("{k} named {n}", "{k} called {n}")).format(
@@ -70,7 +70,7 @@ class Story:
         self.hero = hero or Who(rng, side)
         self.slots = {"H": self.hero.mention, "gender": self.hero.gender, "Hi": self.hero.intro, "N": self.hero.call}
         self.paras, self.questions, self.events = [[]], [], []
-        self.topic, self.moral = [], None
+        self.topic, self.gist = [], ""
 
     def other(self, letter="W", **options):
         """Adds a second character under the slots W, Ws (he), Wo (him), Wp (his), Wi (introduction)."""

@@ -1,15 +1,15 @@
 """Instructions on a text or a list: summarise, rewrite in another tense or person, list, count, sort, compare."""
 import world
 from example import ask
-from grammar import a, cap, count_word, listing
+from grammar import a, cap, count_word, listing, realise
 from tasks.plots import story
 
 
 def summarise(rng, side):
     plan = story(rng, side)
-    n = rng.choice((1, 2, 3))
-    text = {1: plan.summary(1), 2: plan.summary(2), 3: plan.summary(3)}[n]
-    how = {1: "in one sentence", 2: "in two sentences", 3: "in a few sentences"}[n]
+    short = rng.random() < 0.5
+    text = realise(plan.gist, plan.slots) if short else plan.summary(5)
+    how = "in one sentence" if short else "in a few sentences"
     question = rng.choice(("Summarise this story %s:", "Sum up this story %s.", "What is this story about? Answer %s.",
                            "Tell me %s what happens here:")) % how
     return ask(question + "\n\n" + plan.text(), text, text, "exact")

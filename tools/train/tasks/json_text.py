@@ -40,7 +40,8 @@ def event(rng, side):
 
 
 def weather(rng, side):
-    data = {"town": world.town(rng), "weather": rng.choice(world.WEATHER), "temperature": rng.randint(-9, 35), "wind": rng.random() < 0.5}
+    kind = rng.choice(world.WEATHER)
+    data = {"town": world.town(rng), "weather": kind, "temperature": world.temperature(rng, kind), "wind": rng.random() < 0.5}
     text = rng.choice(("In {town} it is {weather} and {temperature} degrees, {w}.", "Weather for {town}: {weather}, {temperature} degrees, {w}."))
     return data, text.format(w="with wind" if data["wind"] else "without wind", **data)
 

@@ -140,6 +140,7 @@ def tool(rng, side, hero=None, thing=None):
     s.say(reached)
     s.event(reached)
     _ending(s, "a small thing can be a great help")
+    s.gist = "{H} [get] {aX}, and later it [help/w] {ho} when {hp} way [be/w] blocked."
     s.topic = [s.hero, noun]
     return s
 
@@ -178,12 +179,13 @@ def kindness(rng, side, hero=None, thing=None):
           "\"Now it is my turn,\" {W} [say/w], and [use/w] the {Y} to help {ho}.")
     s.event("{^later} later {W} [help/w] {H} with the {Y}.")
     s.ask("what", "What did {W} bring to help {H}?", "{^W} brought the {Y}.", "{Y}", [noun])
-    s.ask("why", "Why did {W} help {H}?", "{^W} helped because {H} had helped {Wo} before.", "helped")
+    s.ask("why", "Why did {W} help {H}?", "{^W} helped because {H} had helped {Wo} before.", "had helped")
     s.ask("when", "How much later did {W} help {H}?", "It was {later} later.", "{later}")
     s.para()
-    s.say("After that the two of them [be/p] friends.", "They [walk/p] home together and [talk/p] all the way.")
+    s.say("After that the two of {them} [be/p] friends.", "{they} [walk/p] home together and [talk/p] all the way.")
     _ending(s, "kindness comes back")
     s.event("The two of them [be/p] friends after that.")
+    s.gist = "{H} [help] {W} with the {X}, and later {W} [help/w] {H} with the {Y}."
     s.topic = [s.hero, noun]
     return s
 
@@ -246,9 +248,10 @@ def lost(rng, side, hero=None, thing=None):
         _ending(s, "sharing makes things better")
     else:
         s.say("{^W} [give/w] it back at once, and {H} [say] thank you.", "{^W} [hand/w] it over with both hands.")
-        s.say("To make up for it, {W} [invite/w] {ho} to supper.", "\"Next time, ask me,\" {H} [say], and they [shake/p] hands.")
+        s.say("To make up for it, {W} [invite/w] {ho} to supper.", "\"Next time, ask me,\" {H} [say], and {they} [shake/p] hands.")
         s.event("{^W} [give/w] the {X} back.")
         _ending(s, "it is never too late to say sorry")
+    s.gist = "{H} [lose] the {X} and [find] it again with {W} {inF}."
     s.topic = [s.hero, noun]
     return s
 
@@ -260,29 +263,30 @@ def quarrel(rng, side, hero=None, thing=None):
     noun = _thing(s, items=[thing] if thing else world.TREASURES)
     s.other("W")
     s.say("{Hs} best friend [be/w] {Wi}.", "{^h} often [play] with {Wi}.")
-    s.say("One day they [find/p] {aX} {inP}.", "Together they [dig/p] up {aX} {inP}.")
+    s.say("One day {they} [find/p] {aX} {inP}.", "Together {they} [dig/p] up {aX} {inP}.")
     s.event("{H} and {W} [find/p] {aX}.")
     s.para()
-    s.say("\"I saw it first!\" {H} [shout].", "\"It is mine,\" {H} [say] at once.")
-    s.say("\"No, I did!\" {W} [shout/w] back.", "\"That is not fair,\" {W} [say/w] and [pull/w] at it.",
+    s.say("\"I saw it first!\" {H} [shout]. \"No, I did!\" {W} [shout/w] back.", "\"It is mine,\" {H} [say] at once.",
+          "\"Give it to me,\" {H} [say]. \"I need it more than you.\"")
+    s.say("\"Let go!\" {W} [shout/w].", "\"That is not fair,\" {W} [say/w] and [pull/w] at it.",
           "\"You always get everything,\" {W} [cry/w].")
     s.ask("why", "Why did {H} and {W} quarrel?", "They quarrelled because both wanted the {X}.", "both wanted the {X}")
     loss = rng.choice(("broke", "river", "thief"))
     thief = rng.choice([x for x in ("crow", "magpie", "raven") if x != s.hero.kind])
     s.slots["thief"] = thief
     if loss == "broke":
-        s.say("They [pull/p] harder and harder, until the {X} [break/w] in two.", "Crack! The {X} [fall/w] down and [break/w].")
+        s.say("{they} [pull/p] harder and harder, until the {X} [break/w] in two.", "Crack! The {X} [fall/w] down and [break/w].")
         s.ask("what happened", "What happened to the {X}?", "The {X} broke.", "broke")
         s.event("They [quarrel/p], and the {X} [break/w].")
     elif loss == "river":
-        s.say("In the fight the {X} [fly/w] out of their hands and [fall/w] into the water.")
+        s.say("In the fight the {X} [fly/w] out of {their} hands and [fall/w] into the water.")
         s.ask("what happened", "What happened to the {X}?", "It fell into the water.", "water")
         s.event("They [quarrel/p], and the {X} [fall/w] into the water.")
     else:
-        s.say("While they [shout/p], a {thief} [fly/w] down and [steal/w] the {X}.")
+        s.say("While {they} [shout/p], a {thief} [fly/w] down and [steal/w] the {X}.")
         s.ask("who", "Who stole the {X}?", "A {thief} stole it.", "{thief}", [s.hero.mention, s.slots["W"]])
         s.event("They [quarrel/p], and a {thief} [steal/w] the {X}.")
-    s.say("Suddenly it [be/w] very quiet.", "Now neither of them [have/w] anything.", "Nobody [say/w] a word for a while.")
+    s.say("Suddenly it [be/w] very quiet.", "Now neither of {them} [have/w] anything.", "Nobody [say/w] a word for a while.")
     s.para()
     first = rng.random() < 0.5
     s.slots["A"], s.slots["B"] = (s.hero.mention, s.slots["W"]) if first else (s.slots["W"], s.hero.mention)
@@ -297,12 +301,13 @@ def quarrel(rng, side, hero=None, thing=None):
     s.ask("who", "Who said sorry first?", "{^A} said sorry first.", "{A}", [s.slots["B"]])
     s.ask("when", "When did they make up?", "They made up {days}.", "{days}")
     s.event("{^days} {A} [say/w] sorry first, and they [make/p] up.")
-    end = {"broke": "Together they [mend/p] the {X} with glue, and it [look/w] almost like new.",
-           "river": "Together they [fish/p] the {X} out of the water with a long stick.",
-           "thief": "Together they [put/p] a shiny button on the wall, and the {thief} [drop/w] the {X} to take it."}[loss]
+    end = {"broke": "Together {they} [mend/p] the {X} with glue, and it [look/w] almost like new.",
+           "river": "Together {they} [fish/p] the {X} out of the water with a long stick.",
+           "thief": "Together {they} [put/p] a shiny button on the wall, and the {thief} [drop/w] the {X} to take it."}[loss]
     s.say(end)
     s.event(end)
     _ending(s, "it is never too late to say sorry")
+    s.gist = "{H} and {W} [quarrel/p] about the {X} and [make/p] up again."
     s.topic = [s.hero, noun]
     return s
 
@@ -331,7 +336,7 @@ def trade(rng, side, hero=None, thing=None):
         s.say("{h} [meet] {%si}, who [need/w] {aG%d} and [offer/w] {aG%d} for it." % (letter, i, i + 1),
               "\"I will give you {aG%d} for your {G%d},\" [say/w] {%si}." % (i + 1, i, letter),
               "Then {h} [come] to {%si}. \"I have {aG%d}, but I need {aG%d},\" {%ss} [say/w]." % (letter, i + 1, i, letter))
-        s.say("{H} [agree].", "\"Gladly,\" {H} [say].", "So they [trade/p].", "{H} [think] about it and [nod].")
+        s.say("{H} [agree].", "\"Gladly,\" {H} [say].", "So {they} [trade/p].", "{H} [think] about it and [nod].")
         s.event("{H} [trade] the {G%d} for {aG%d}." % (i, i + 1))
         s.ask("who", "Who gave {H} the {G%d}?" % (i + 1), "{^%s} gave {H} the {G%d}." % (letter, i + 1), "{%s}" % letter,
               [w.mention for w in traders if w is not who])
@@ -346,10 +351,14 @@ def trade(rng, side, hero=None, thing=None):
     s.say("So at the end of the {day} {h} [hold] {aZ} in {hp} hands.", "And that [be/w] how {h} [get] {aZ}.")
     s.maybe(0.5, "It [be/w] not new, but to {ho} it [be/w] perfect.", "\"Was it worth it?\" {hp} mother [ask/w]. \"Oh yes,\" {H} [say].")
     _ending(s, "patience pays")
+    s.gist = "{H} [trade] {aG0} step by step until {h} [have] {aZ}."
     s.topic = [s.hero, goods[last]]
     return s
 
 
+# troubles that one meets alone and out of doors, and what helps against them
+OUT_THERE = {"dark", "lost", "fog", "rain", "cold", "water", "pit", "high"}
+OUT_THINGS = [x for x in world.THING_LIST if world.THINGS[x][0] in OUT_THERE]
 # the rule, how it is broken, what comes of it, the words of the answer, and the things that help (None: any)
 RULES = [
     ("Do not go out after sunset", "[go] out after sunset", "{h} [can] not find the way back", "go out after sunset", None),
@@ -374,7 +383,7 @@ def warning(rng, side, hero=None, thing=None):
     _opening(s, rng.choice(world.OUTDOORS))
     rules = [r for r in RULES if not thing or not r[4] or thing in r[4]]
     rule, deed, result, key, items = rng.choice(rules)
-    noun = _thing(s, items=[thing] if thing else items)
+    noun = _thing(s, items=[thing] if thing else items or OUT_THINGS)
     s.other("W")
     trouble = _trouble(s, noun)
     s.slots["rule"] = rule
@@ -393,11 +402,12 @@ def warning(rng, side, hero=None, thing=None):
     s.para()
     s.say("\"Help!\" {h} [call]. It [take/w] a long time until {W} [come/w], with {aX} under {Wp} arm.",
           "Luckily {W} [have/w] followed {ho}, and [have/w] brought {aX}.")
-    s.say("With the {X} they [get/p] home at last.", "The {X} [be/w] just what they [need/p].")
+    s.say("With the {X} {they} [get/p] home at last.", "The {X} [be/w] just what {they} [need/p].")
     s.event("{^W} [save/w] {H} with {aX}.")
     s.ask("what", "What did {W} bring?", "{^W} brought {aX}.", "{X}")
     s.say("\"I should have listened,\" {H} [say] in a small voice.", "\"I told you so,\" {W} [say/w], but {Ws} [smile/w].")
     _ending(s, "one should think before acting")
+    s.gist = "{H} [do] not listen to {W}, [get] into trouble and [be] saved with the {X}."
     s.topic = [s.hero, noun]
     return s
 
@@ -437,6 +447,7 @@ def contest(rng, side, hero=None, thing=None):
         s.event("{H} [lose] the race but [find] a friend.")
         s.ask("did", "Did {H} win the {X}?", "No, {H} did not win the {X}.", "no", ["yes"])
     _ending(s, "kindness comes back")
+    s.gist = "{H} [stop] in the middle of the {sport} to help {W}."
     s.topic = [s.hero, noun]
     return s
 
@@ -465,7 +476,7 @@ def feast(rng, side, hero=None, thing=None):
     s.say("\"Oh no!\" {H} [cry]. \"What shall I do now?\"", "{H} [sit] down and [hide] {hp} face.")
     s.say("\"I have some {f1},\" {W} [say/w], \"and you have {f2}. Let us see what we can do.\"",
           "\"Do not cry, {N},\" {W} [say/w]. \"We still have {f1} and {f2}.\"")
-    s.say("They [mix/p] the {f1} with the {f2} and [hope/p] for the best.", "Side by side they [cook/p] {f1} with {f2}.")
+    s.say("{they} [mix/p] the {f1} with the {f2} and [hope/p] for the best.", "Side by side {they} [cook/p] {f1} with {f2}.")
     s.event("{H} and {W} [cook/p] {f1} with {f2} instead.")
     s.ask("what", "What did they cook in the end?", "They cooked {f1} with {f2}.", "{f1}", [foods[0]])
     s.ask("who", "Who helped {H}?", "{^W} helped {H}.", "{W}")
@@ -473,6 +484,7 @@ def feast(rng, side, hero=None, thing=None):
     s.say("The guests [eat/p] everything and [ask/p] for more.", "\"The best meal in years!\" the guests [say/p].")
     s.event("The guests [love/p] it.")
     _ending(s, "asking for help is no shame")
+    s.gist = "{H} [lose] the {f0} for {feast}, but with {W} {h} [cook] something better."
     s.topic = [s.hero, noun]
     return s
 
@@ -485,5 +497,6 @@ def story(rng, side, hero=None, thing=None):
     if thing and thing not in world.THINGS:
         return rng.choice((lost, quarrel, trade, contest))(rng, side, hero, thing)
     if thing:
-        return rng.choice((tool, kindness, warning, trade))(rng, side, hero, thing)
+        fitting = (tool, kindness, warning, trade) if world.THINGS[thing][0] in OUT_THERE else (tool, kindness, trade)
+        return rng.choice(fitting)(rng, side, hero, thing)
     return rng.choice(PLOTS)(rng, side, hero)

@@ -21,7 +21,8 @@ def _integer(description):
 def weather(rng, side):
     town, days = world.town(rng), rng.randint(1, 7)
     tool = _tool("get_weather", "Weather forecast of a town", {"town": _string("Name of the town"), "days": _integer("Days ahead")}, ["town"])
-    kind, t = rng.choice(world.WEATHER), rng.randint(-8, 34)
+    kind = rng.choice(world.WEATHER)
+    t = world.temperature(rng, kind)
     if rng.random() < 0.4:
         return tool, rng.choice(("What will the weather be in {t} in {d} days?", "Forecast for {t}, {d} days ahead, please.")).format(t=town, d=days), \
             {"town": town, "days": days}, {"sky": kind, "temperature": t}, "In %d days it will be %s in %s, at %d degrees." % (days, kind, town, t), [kind, str(t)]

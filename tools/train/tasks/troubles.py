@@ -71,7 +71,7 @@ TROUBLES = {
         rescue=["{H} [throw] the {X} to the dog, and {Ws} [run/w] free."],
         why="a fierce dog stood at the {T}"),
     "lost": dict(
-        at=["forest", "moor", "hills", "swamp"],
+        at=["forest", "valley", "hills", "swamp"],
         meet=["In the {T} every path [look/w] the same. {H} [walk] in a circle twice.",
               "\"I have seen this tree before,\" {H} [say]. {^h} [be] lost in the {T}."],
         solve=["{^h} [take] out the {X}, [look] at it carefully and [find] the right way.",
@@ -80,7 +80,7 @@ TROUBLES = {
         rescue=["{H} [look] at the {X} and [show] {Wo} the way out of the {T}."],
         why="all paths in the {T} looked the same"),
     "fog": dict(
-        at=["lake", "beach", "moor", "harbour"],
+        at=["lake", "beach", "bay", "harbour"],
         meet=["Thick fog [roll/w] over the {T}. {H} [call] out, but nobody [can/w] see {ho}.",
               "Fog [hide/w] everything at the {T}, and {Hs} voice [be/w] too weak to reach the others."],
         solve=["{H} [make] as much noise as {h} [can] with the {X}. A boat [turn/w] towards the sound.",
