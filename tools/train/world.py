@@ -101,7 +101,7 @@ def eval_names():
 def invented_name(rng, gender, side):
     """A name made of syllables, so that a model learns to copy names instead of knowing them."""
     while True:
-        name = rng.choice(_START) + (rng.choice(_MIDDLE) if rng.random() < 0.4 else "") + rng.choice(_END[gender])
+        name = rng.choice(_START) + (rng.choice(_MIDDLE) if rng.random() < 0.85 else "") + rng.choice(_END[gender])
         if split("name/" + name) == side:
             return name
 
@@ -133,7 +133,9 @@ def paired(rng, side, who, items):
         item = rng.choice(items)
         if split(who + "/" + item) == side:
             return item
-    return item if side == "eval" else next(x for x in items if split(who + "/" + x) == side)
+    if side == "eval":
+        return item
+    raise ValueError("no %s of %s is free for training" % (items, who))
 
 
 def allowed(side, who, item):

@@ -150,7 +150,7 @@ def kindness(rng, side, hero=None, thing=None):
     s = Story(rng, side, hero)
     _opening(s, rng.choice(world.OUTDOORS))
     noun = _thing(s, items=[thing] if thing else None)
-    s.other("W")
+    friend = s.other("W")
     s.say("{^h} [carry] {aX}, as {h} always [do].", "In {hp} bag [be/w] {aX}.", "{^h} [be] on the way home with {aX}.")
     trouble = _trouble(s, noun)
     s.para()
@@ -164,7 +164,8 @@ def kindness(rng, side, hero=None, thing=None):
           "{^W} [thank/w] {ho} and [go/w] on.")
     s.ask("who", "Who needed help first?", "{^W} needed help first.", "{W}", [s.hero.mention])
     s.ask("what", "What did {H} use to help {W}?", "{^H} used the {X}.", "{X}")
-    second = rng.choice([x for x in world.THING_LIST if world.THINGS[x][0] != world.THINGS[noun][0]])
+    second = rng.choice([x for x in world.THING_LIST if world.THINGS[x][0] != world.THINGS[noun][0]
+                         and world.allowed(side, friend.key, x)])
     old = s.slots["T"]
     s.slots["later"] = rng.choice(("three days", "a week", "a month", "a year"))
     s.para()
@@ -381,7 +382,8 @@ def warning(rng, side, hero=None, thing=None):
     """A warning is ignored, and that has consequences."""
     s = Story(rng, side, hero)
     _opening(s, rng.choice(world.OUTDOORS))
-    rules = [r for r in RULES if not thing or not r[4] or thing in r[4]]
+    rules = [r for r in RULES if not r[4] or (thing in r[4] if thing else
+                                              any(world.split(s.hero.key + "/" + x) == side for x in r[4]))]
     rule, deed, result, key, items = rng.choice(rules)
     noun = _thing(s, items=[thing] if thing else items or OUT_THINGS)
     s.other("W")
