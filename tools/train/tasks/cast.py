@@ -55,7 +55,8 @@ class Who:
 
     @property
     def key(self):
-        return self.name or self.kind
+        """What the split of (hero, thing) pairs goes by: an animal's kind, a person's name."""
+        return self.animal or self.name
 
     @property
     def call(self):

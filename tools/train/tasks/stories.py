@@ -51,4 +51,4 @@ def _continue(rng, side):
         cut = text.index("\n\n", cut + 2) if text.count("\n\n") > 1 else cut
     question = rng.choice(("Continue this story:", "How does this story go on?", "Please finish this story:",
                            "Write the rest of this story:", "Go on from here:"))
-    return ask(question + "\n\n" + text[:cut], text[cut:].strip(), {"all": []}, "story")
+    return ask(question + "\n\n" + text[:cut], text[cut:].strip(), {"all": [], "least": 2}, "story")
