@@ -129,10 +129,13 @@ def names(rng, side, n):
 
 def paired(rng, side, who, items):
     """One of items that goes with `who` on this side: training never sees the held-out pairs."""
-    for _ in range(60):
+    for _ in range(8):
         item = rng.choice(items)
         if split(who + "/" + item) == side:
             return item
+    fitting = [x for x in items if split(who + "/" + x) == side]
+    if fitting:
+        return rng.choice(fitting)
     if side == "eval":
         return item
     raise ValueError("no %s of %s is free for training" % (items, who))

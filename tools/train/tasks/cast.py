@@ -6,6 +6,22 @@ narrator or in another tense, asked about, summarised and put in order.
 import world
 from grammar import PRONOUNS, a, realise
 
+CREATURES = ["A crow", "A grey cat", "A snail", "An old dog", "A butterfly", "A squirrel", "A flock of geese", "A lonely sheep", "A robin"]
+DOINGS = ["[watch/w] from a wall", "[cross/w] the path", "[sit/w] in the grass", "[look/w] up for a moment", "[pass/w] by without a sound"]
+AIR = ["The wind", "A smell of fresh bread", "The sound of a far bell", "A thin mist", "The smell of wet leaves", "A cool breeze"]
+FLOW = ["[come/w] over the fields", "[drift/w] through the trees", "[fill/w] the air", "[hang/w] over the roofs", "[rise/w] from the valley"]
+TIMES = ["It [be/w] almost noon.", "The shadows [grow/p] long.", "The clouds [move/p] slowly.", "Far away a dog [bark/w].", "Somewhere a door [bang/w].",
+         "The first stars [come/p] out.", "The church clock [strike/w] three.", "It [begin/w] to get late.", "Nothing [move/w].", "A cart [rattle/w] past."]
+
+
+def sight(rng):
+    """A sentence of scenery that fits anywhere."""
+    kind = rng.random()
+    if kind < 0.4:
+        return rng.choice(CREATURES) + " " + rng.choice(DOINGS) + "."
+    return rng.choice(AIR) + " " + rng.choice(FLOW) + "." if kind < 0.7 else rng.choice(TIMES)
+
+
 YOUNG = {"she": ["girl", "young woman", "shepherd girl"], "he": ["boy", "young man", "miller's boy"]}
 OLD = {"she": ["old woman", "grandmother"], "he": ["old man", "grandfather"]}
 
@@ -93,8 +109,11 @@ class Story:
             self.say(*choices)
 
     def para(self):
+        """Begins a paragraph, now and then with a glance at the world around."""
         if self.paras[-1]:
             self.paras.append([])
+            if self.rng.random() < 0.3:
+                self.paras[-1].append(sight(self.rng))
 
     def event(self, template):
         """A main event, in the order of the story, for summaries and questions about order."""
