@@ -1,4 +1,4 @@
-"""Writes training text: python3 make_data.py OUT --tokens N --seed S [--eval]
+"""Writes training text: python3 make_data.py OUT --tokens N --seed S [--eval] [--task NAME]
 
 OUT/train-0000.jsonl ... (or eval-...), one text per line:
   task, text, spans (characters to learn, [start, end)), images (scenes, in the order of their markers);
@@ -18,15 +18,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import render_chat
 import tasks
 
-CHARS_PER_TOKEN = 3.9  # of the tokenizer that train_tokenizer.py makes of this text, 6144 entries
+CHARS_PER_TOKEN = 3.75  # of the tokenizer that train_tokenizer.py makes of this text
 SHARD_TOKENS = 500_000
 
 
-def examples(seed, side, shard):
+def examples(seed, side, shard, only=None):
     """The endless stream of (task, Example) of one shard."""
     rng = random.Random("%d/%s/%d" % (seed, side, shard))
-    names = list(tasks.WEIGHTS)
-    weights, makers = list(tasks.WEIGHTS.values()), {n: tasks.load(n).make for n in names}
+    names = only or list(tasks.WEIGHTS)
+    weights, makers = [tasks.WEIGHTS[n] for n in names], {n: tasks.load(n).make for n in names}
     while True:
         for name in rng.choices(names, weights, k=256):
             yield name, makers[name](rng, side)
@@ -43,12 +43,12 @@ def record(name, example, side):
 
 
 def write_shard(job):
-    folder, seed, side, shard, chars = job
+    folder, seed, side, shard, chars, only = job
     counts, sizes = collections.Counter(), collections.Counter()
     path = os.path.join(folder, "%s-%04d.jsonl" % (side, shard))
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
     with open(path + ".part", "w", encoding="utf-8") as out:
-        for name, example in examples(seed, side, shard):
+        for name, example in examples(seed, side, shard, only):
             row = record(name, example, side)
             out.write(encode(row) + "\n")
             counts[name] += 1
@@ -66,20 +66,21 @@ def main():
     parser.add_argument("--tokens", type=float, default=2e6, help="about how many tokens (text length / %.1f)" % CHARS_PER_TOKEN)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--eval", action="store_true", help="held-out names, pairs and sums, with expected answers")
+    parser.add_argument("--task", action="append", choices=list(tasks.WEIGHTS), help="this task alone; may be given again")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args()
     side = "eval" if options.eval else "train"
     os.makedirs(options.out, exist_ok=True)
     shards = max(1, round(options.tokens / SHARD_TOKENS))
     chars = int(options.tokens * CHARS_PER_TOKEN / shards)
-    jobs = [(options.out, options.seed, side, i, chars) for i in range(shards)]
+    jobs = [(options.out, options.seed, side, i, chars, options.task) for i in range(shards)]
     counts, sizes, begin = collections.Counter(), collections.Counter(), time.time()
     with multiprocessing.Pool(min(options.processes, shards)) as pool:
         for more, size in pool.imap_unordered(write_shard, jobs):
             counts.update(more)
             sizes.update(size)
     seconds, total, length = time.time() - begin, sum(counts.values()), sum(sizes.values())
-    for name in tasks.WEIGHTS:
+    for name in counts:
         print("%-16s %9d texts  %5.1f %% of the characters" % (name, counts[name], 100 * sizes[name] / length))
     print("%d texts, %.1f M characters, about %.1f M tokens in %d shards, %.1f s: %.0f texts per minute" % (
         total, length / 1e6, length / CHARS_PER_TOKEN / 1e6, shards, seconds, 60 * total / seconds))

@@ -76,10 +76,9 @@ THINGS = {
     "puppet": ("sad", "funny painted little"), "hammer": ("broken", "heavy old short"),
     "umbrella": ("rain", "big black blue striped"), "tent": ("rain", "small green patched"),
     "bucket": ("fire", "wooden tin old"), "knife": ("net", "sharp little folding"),
-    "scissors": ("net", "sharp small silver"),
+    "sickle": ("net", "sharp small silver"),
 }
 THING_LIST = list(THINGS)
-PLURAL_THINGS = {"scissors"}
 TREASURES = ["marble", "button", "feather", "ring", "coin", "shell", "ribbon", "spoon", "kite", "ball", "doll",
              "basket", "hat", "cup", "stone", "clock", "mirror", "brush", "letter", "picture"]
 

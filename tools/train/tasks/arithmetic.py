@@ -50,8 +50,11 @@ def working_sub(x, y):
 
 
 def working_mul(x, y):
+    """The multiples of one factor up to the other; nothing where that says no more than the result."""
+    if y > 10:
+        x, y = y, x
     if y > 10 or y < 2:
-        return "%d * %d = %d" % (x, y, x * y)
+        return ""
     return ", ".join(str(x * i) for i in range(1, y + 1))
 
 
@@ -66,15 +69,15 @@ def _result(x, op, y):
 def _answer(rng, question, x, op, y, tail):
     """With thinking on the working is thought; otherwise it is written out, or left away for small sums."""
     working, result = WORK[op](x, y), _result(x, op, y)
-    line = "%d %s %d = %d" % (x, op, y, result)
+    working, line = working + "\n" if working else "", "%d %s %d = %d" % (x, op, y, result)
     mode = rng.random()
     if mode < 0.3:
-        return ask(question, tail.format(r=result, line=line), result, "number", working + "\n" + line)
+        return ask(question, tail.format(r=result, line=line), result, "number", working + line)
     easy = op == "*" or max(x, y) < 100
     if mode < 0.5 and easy and "working" not in question:
         return ask(question, tail.format(r=result, line=line), result, "number")
     end = "" if tail in ("{r}", "{line}") else "\n" + tail.format(r=result, line=line)
-    return ask(question, working + "\n" + line + end, result, "number")
+    return ask(question, working + line + end, result, "number")
 
 
 def plain(rng, side):

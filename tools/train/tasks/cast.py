@@ -9,9 +9,11 @@ from grammar import PRONOUNS, a, realise
 CREATURES = ["A crow", "A grey cat", "A snail", "An old dog", "A butterfly", "A squirrel", "A flock of geese", "A lonely sheep", "A robin"]
 DOINGS = ["[watch/w] from a wall", "[cross/w] the path", "[sit/w] in the grass", "[look/w] up for a moment", "[pass/w] by without a sound"]
 AIR = ["The wind", "A smell of fresh bread", "The sound of a far bell", "A thin mist", "The smell of wet leaves", "A cool breeze"]
-FLOW = ["[come/w] over the fields", "[drift/w] through the trees", "[fill/w] the air", "[hang/w] over the roofs", "[rise/w] from the valley"]
-TIMES = ["It [be/w] almost noon.", "The shadows [grow/p] long.", "The clouds [move/p] slowly.", "Far away a dog [bark/w].", "Somewhere a door [bang/w].",
-         "The first stars [come/p] out.", "The church clock [strike/w] three.", "It [begin/w] to get late.", "Nothing [move/w].", "A cart [rattle/w] past."]
+FLOW = ["[come/w] over the fields", "[drift/w] through the trees", "[fill/w] the air", "[rise/w] from the valley"]
+TIMES = ["The clouds [move/p] slowly.", "Far away a dog [bark/w].", "Somewhere a door [bang/w].",
+         "For a moment nothing [move/w].", "A cart [rattle/w] past.", "Somebody [sing/w] in the distance.", "A few leaves [fall/p] from a tree."]
+# beginnings that go on from the sentence before
+LINKED = ("But", "So ", "And", "After", "{^later}", "{^days}", "{they}", "There ", "When", "Just", "Then")
 
 
 def sight(rng):
@@ -101,19 +103,19 @@ class Story:
         return who
 
     def say(self, *choices):
-        """One of the choices becomes the next sentence."""
-        self.paras[-1].append(self.rng.choice(choices))
+        """One of the choices becomes the next sentence; a paragraph may begin with a glance at the world around."""
+        sentence = self.rng.choice(choices)
+        if not self.paras[-1] and len(self.paras) > 1 and self.rng.random() < 0.35 and not sentence.startswith(LINKED):
+            self.paras[-1].append(sight(self.rng))
+        self.paras[-1].append(sentence)
 
     def maybe(self, share, *choices):
         if self.rng.random() < share:
             self.say(*choices)
 
     def para(self):
-        """Begins a paragraph, now and then with a glance at the world around."""
         if self.paras[-1]:
             self.paras.append([])
-            if self.rng.random() < 0.3:
-                self.paras[-1].append(sight(self.rng))
 
     def event(self, template):
         """A main event, in the order of the story, for summaries and questions about order."""

@@ -27,7 +27,7 @@ class Talk:
 
 
 STYLES = [("", str), ("", str), ("You are a friendly assistant.", str), ("Answer briefly.", str),
-          ("Always answer in capital letters.", str.upper), ("End every answer with the word \"friend\".", lambda x: x.rstrip(".!?") + ", friend."),
+          ("Always answer in capital letters.", str.upper), ("End every answer with the word \"friend\".", lambda x: x[:-1] + ", friend" + x[-1]),
           ("Begin every answer with \"Well,\".", lambda x: "Well, " + (x if x[:2] in ("I ", "I'") else x[0].lower() + x[1:])),
           ("You are a pirate. Begin with \"Ahoy!\".", lambda x: "Ahoy! " + x), ("Answer without capital letters.", str.lower)]
 

@@ -17,7 +17,7 @@ def lost(rng, side, hero=None, thing=None):
     s.say("One {day} the {X} [be/w] gone.", "But when {h} [wake] up, the {X} [be/w] not there.",
           "Then {h} [put] {hp} hand in {hp} pocket. The {X} [be/w] missing!")
     s.event("{Hs} {X} [be/w] gone.")
-    s.maybe(0.6, "\"Where can it be?\" {h} [cry].", "\"I had it yesterday,\" {H} [say].", "{^h} [search] under the bed first.")
+    s.maybe(0.6, "\"Where can it be?\" {h} [cry].", "\"I had it yesterday,\" {H} [say].", "{^h} [turn] the whole house upside down.")
     s.para()
     words = ("First", "Then", "After that")
     for i, spot in enumerate(spots[:n]):
@@ -114,7 +114,7 @@ def quarrel(rng, side, hero=None, thing=None):
     s.event("{^days} {A} [say/w] sorry first, and they [make/p] up.")
     end = {"broke": "Together {they} [mend/p] the {X} with glue, and it [look/w] almost like new.",
            "river": "Together {they} [fish/p] the {X} out of the water with a long stick.",
-           "thief": "Together {they} [put/p] a shiny button on the wall, and the {thief} [drop/w] the {X} to take it."}[loss]
+           "thief": "Together {they} [put/p] a shiny bead on the wall, and the {thief} [drop/w] the {X} to take it."}[loss]
     s.say(end)
     s.event(end)
     ending(s, "it is never too late to say sorry")
@@ -127,7 +127,7 @@ def trade(rng, side, hero=None, thing=None):
     """A chain of trades that ends with what the hero wanted, or with something better."""
     s = Story(rng, side, hero)
     opening(s, rng.choice(world.OUTDOORS))
-    pool = [x for x in world.TREASURES + world.THING_LIST if world.allowed(side, s.hero.key, x) and x != "scissors" and x != thing]
+    pool = [x for x in world.TREASURES + world.THING_LIST if world.allowed(side, s.hero.key, x) and x != thing]
     goods = rng.sample(pool, rng.choice((3, 4)))
     if thing:
         goods[-1] = thing
@@ -183,7 +183,7 @@ def feast(rng, side, hero=None, thing=None):
     s.event("{H} [promise] to bring {f0} to {feast}.")
     s.ask("how many", "How many guests were there?", "There were {k} guests.", "{k}")
     s.para()
-    bad, key = rng.choice((("the dog [eat/w] all the {f0}", "dog"), ("the {f0} [burn/w] black", "burn"),
+    bad, key = rng.choice((("the dog [eat/w] all the {f0}", "dog"), ("the {f0} [burn/w] black", "burned"),
                            ("the basket with the {f0} [fall/w] into the pond", "pond"),
                            ("the mice [find/p] the {f0} first", "mice")))
     s.say("But while {h} [look] for {hp} {X}, " + bad + ".", "But {h} [fall] asleep beside {hp} {X}, and " + bad + ".")

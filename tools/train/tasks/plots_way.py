@@ -64,8 +64,8 @@ def kindness(rng, side, hero=None, thing=None):
     s.slots.update(T2=rng.choice([t for t in saved["at"] if t != old] or saved["at"]), Y=tool2, later=s.slots["later"])
     s.say(second("{^later} later {h} [be] in trouble {hr}. " + rng.choice(saved["meet"])),
           second("But {later} later it [be/w] {Hs} turn. " + rng.choice(saved["meet"])))
-    s.say("Just then {W} [come/w] along with " + ("scissors" if tool2 == "scissors" else a(tool2)) + ".",
-          "And who [stand/w] there? {^W}, with " + ("scissors" if tool2 == "scissors" else a(tool2)) + "!")
+    s.say("Just then {W} [come/w] along with " + a(tool2) + ".",
+          "And who [stand/w] there? {^W}, with " + a(tool2) + "!")
     s.say("\"You helped me, so now I help you,\" {W} [say/w]. With the {Y} it [be/w] soon done.",
           "{^Ws} [do/w] not waste a word, and with the {Y} everything [be/w] soon all right.",
           "\"Now it is my turn,\" {W} [say/w], and [use/w] the {Y} to help {ho}.")

@@ -39,7 +39,7 @@ def make(rng, side):
         return ask(question.format(a=called(hero, rng)) + extra, plan.text(person, tense), {"all": []}, "story")
     thing = world.paired(rng, side, hero.key, world.THING_LIST + world.TREASURES)
     plan = story(rng, side, hero, thing)
-    question = rng.choice(ASKS).format(a=called(hero, rng), b="scissors" if thing == "scissors" else a(thing))
+    question = rng.choice(ASKS).format(a=called(hero, rng), b=a(thing))
     keys = [thing] if person == "first" else [thing, hero.key]
     return ask(question + extra, plan.text(person, tense), {"all": keys}, "story")
 

@@ -40,8 +40,6 @@ def give_thing(s, who=None, items=None, slot="X"):
     looks = world.THINGS[noun][1].split() if noun in world.THINGS else world.COLOURS + ["small", "old"]
     look = s.rng.choice(looks)
     s.slots.update({slot: noun, "a" + slot: a(look + " " + noun), "look" + slot: look})
-    if noun in world.PLURAL_THINGS:
-        s.slots["a" + slot] = "a pair of " + look + " " + noun
     return noun
 
 
@@ -87,7 +85,7 @@ def goal(s):
     rng = s.rng
     want, goal, reached = rng.choice(GOALS)
     s.slots.update(feast=rng.choice(world.EVENTS), food=rng.choice(world.FOODS), fp=rng.choice(("him", "her")),
-                   town=world.town(rng))
+                   town=rng.choice([t for t in world.TOWNS if t != s.slots["town"]]))
     s.say(want)
     s.event(want)
     s.ask("why", "Why did {H} set out?", "{^H} wanted to " + goal + ".", goal.split(" {")[0] if "{town}" in goal else goal)

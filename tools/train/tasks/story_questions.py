@@ -1,7 +1,10 @@
 """Questions about a story just told: who, what, where, why, when, how many, in which order."""
+import re
+
 from example import Example, model, user
 from grammar import cap, realise
 from tasks.plots import story
+from tasks.stories import called
 
 FRAMES = ["{s}\n\n{q}", "Read this story and answer the question.\n\n{s}\n\nQuestion: {q}", "Here is a story.\n\n{s}\n\n{q}",
           "{s}\n\n{q}", "Story: {s}\n\nQuestion: {q}", "{q} Here is the story:\n\n{s}"]
@@ -22,10 +25,11 @@ def order_question(rng, plan):
 
 
 def thought(rng, text, q):
-    """A short reasoning: the sentence of the story that holds the answer, then the conclusion."""
-    for sentence in text.replace("\n\n", " ").split(". "):
-        if q["key"] in sentence.lower():
-            return "The story says: \"%s.\" So the answer is %s." % (sentence.strip(' ".'), q["key"])
+    """A short reasoning: the sentence of the story that holds the answer."""
+    lead = rng.choice(("The story says:", "I look for the place in the story:", "This is what I need:"))
+    for sentence in re.split(r"(?<=[.!?]) (?!\w+ (?:said|says|asked|asks))", text.replace("\n\n", " ")):
+        if q["key"] in sentence.lower() and sentence.count('"') % 2 == 0:
+            return lead + " " + sentence
     return None
 
 
@@ -37,7 +41,12 @@ def make(rng, side):
         pool.append(order_question(rng, plan))
     rng.shuffle(pool)
     first = pool[0]
-    turns = [user(rng.choice(FRAMES).format(s=text, q=first["question"]))]
+    if rng.random() < 0.2:
+        # The model told the story itself.
+        asked = "Tell me a story about %s." % called(plan.hero, rng) if rng.random() < 0.6 else "Tell me a story."
+        turns = [user(asked), model(plan.text()), user(first["question"])]
+    else:
+        turns = [user(rng.choice(FRAMES).format(s=text, q=first["question"]))]
     think = rng.random() < 0.2 and thought(rng, text, first)
     if think:
         turns.append(model(first["answer"], think))

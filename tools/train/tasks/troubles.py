@@ -26,7 +26,7 @@ TROUBLES = {
         rescue=["{H} [let] down the {X} and [pull] until {Ws} [be/w] out of the {T}."],
         why="the {T} was too deep to climb out of"),
     "high": dict(
-        at=["wall", "cliff", "roof", "tree"],
+        at=["wall", "cliff", "rock", "gate"],
         meet=["The way [end/w] at a high {T}. {H} [jump] three times, but it [be/w] no use.",
               "The wind [take/w] {Hs} hat and [put/w] it on top of the {T}, far too high to reach."],
         solve=["{H} [lean] the {X} against the {T} and [get] up at last.",
@@ -62,7 +62,7 @@ TROUBLES = {
         rescue=["{H} [put] the {X} around {Wo}, and soon {Ws} [stop/w] shaking."],
         why="it was freezing on the {T}"),
     "guard": dict(
-        at=["farm", "gate", "bridge", "yard"],
+        at=["farm", "gate", "bridge", "mill"],
         meet=["At the {T} a huge dog [jump/w] up and [show/w] its teeth.",
               "A growl [come/w] from the {T}. A guard dog [stand/w] in the way, and it [do/w] not look friendly."],
         solve=["{H} [give] the dog the {X}. While it [eat/w], {h} [walk] past.",
@@ -129,7 +129,7 @@ TROUBLES = {
         meet=["Near the {T} {Hs} foot [catch/w] in an old net. The more {h} [pull], the tighter it [get/w].",
               "Thorns and string at the {T} [hold/p] {ho} fast. {H} [can] not move."],
         solve=["{H} [cut] the strings with the {X}, one by one, and [be] free.",
-               "Snip, snip! The {X} [go/w] through the knots, and {h} [step] out."],
+               "Snick, snack! The {X} [go/w] through the knots, and {h} [step] out."],
         other=["{^W} [be/w] tangled in an old net by the {T} and [can/w] not move."],
         rescue=["{H} [cut] {Wo} free with the {X}."],
         why="a net had caught someone by the {T}"),
