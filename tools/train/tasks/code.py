@@ -3,8 +3,16 @@
 Each entry: name stem, what it does, signature, body lines, explanation, and a call maker for tracing.
 `{k}` is a small number, so that the same shape occurs with many constants.
 """
+import re
+
+import world
 from example import ask
-from grammar import cap
+
+
+ARGUMENTS = {"n": ("n", "n", "x", "value", "number", "amount", "size", "k"), "text": ("text", "text", "word", "s", "name", "title", "line"),
+             "numbers": ("numbers", "numbers", "values", "items", "scores", "prices", "ages", "sizes")}
+WORDS = world.ANIMALS + world.THING_LIST + world.FOODS
+SHORT = [w for w in WORDS if len(w) < 6]
 
 
 def _numbers(rng, n=3):
@@ -16,7 +24,7 @@ FUNCTIONS = [
     ("times_{k}", "multiplies a number by {k}", "n", ["return n * {k}"], lambda r, k: ((n := r.randint(0, 12)), n * k)),
     ("is_even", "says whether a number is even", "n", ["return n % 2 == 0"], lambda r, k: ((n := r.randint(0, 99)), n % 2 == 0)),
     ("is_longer_than_{k}", "says whether a text is longer than {k} letters", "text", ["return len(text) > {k}"],
-     lambda r, k: ((t := r.choice(("fox", "lantern", "bread", "hi", "marmalade"))), len(t) > k)),
+     lambda r, k: ((t := r.choice(WORDS)), len(t) > k)),
     ("total", "adds up all numbers of a list", "numbers", ["result = 0", "for n in numbers:", "    result += n", "return result"],
      lambda r, k: ((x := _numbers(r)), sum(x))),
     ("largest", "finds the largest number of a list", "numbers",
@@ -29,22 +37,22 @@ FUNCTIONS = [
      ["count = 0", "for n in numbers:", "    if n > {k}:", "        count += 1", "return count"],
      lambda r, k: ((x := _numbers(r, 5)), sum(n > k for n in x))),
     ("backwards", "turns a text around", "text", ["return text[::-1]"],
-     lambda r, k: ((t := r.choice(("fox", "bear", "lamp", "boat", "hill"))), t[::-1])),
+     lambda r, k: ((t := r.choice(SHORT)), t[::-1])),
     ("first_{k}", "returns the first {k} letters of a text", "text", ["return text[:{k}]"],
-     lambda r, k: ((t := r.choice(("lantern", "umbrella", "hedgehog", "storybook"))), t[:k])),
+     lambda r, k: ((t := r.choice(WORDS)), t[:k])),
     ("only_even", "keeps the even numbers of a list", "numbers", ["return [n for n in numbers if n % 2 == 0]"],
      lambda r, k: ((x := _numbers(r, 5)), [n for n in x if n % 2 == 0])),
     ("squares", "squares every number of a list", "numbers", ["return [n * n for n in numbers]"],
      lambda r, k: ((x := _numbers(r)), [n * n for n in x])),
     ("shout", "turns a text into capital letters", "text", ["return text.upper()"],
-     lambda r, k: ((t := r.choice(("hello", "stop", "good morning"))), t.upper())),
+     lambda r, k: ((t := r.choice(WORDS)), t.upper())),
     ("repeat_{k}", "repeats a text {k} times", "text", ["return text * {k}"],
      lambda r, k: ((t := r.choice(("ab", "la", "ho", "x"))), t * k)),
     ("countdown", "lists the numbers from n down to 1", "n", ["result = []", "while n > 0:", "    result.append(n)", "    n -= 1", "return result"],
      lambda r, k: ((n := r.randint(1, 6)), list(range(n, 0, -1)))),
     ("count_vowels", "counts the vowels of a text", "text",
      ["count = 0", "for letter in text:", "    if letter in \"aeiou\":", "        count += 1", "return count"],
-     lambda r, k: ((t := r.choice(("banana", "hedgehog", "sky", "umbrella", "tree"))), sum(c in "aeiou" for c in t))),
+     lambda r, k: ((t := r.choice(WORDS)), sum(c in "aeiou" for c in t))),
 ]
 LINES = {"result = 0": "starts with a result of 0", "for n in numbers:": "goes through the numbers", "result += n": "adds each one to the result",
          "best = numbers[0]": "takes the first number as the best", "if n > best:": "keeps a number that is larger",
@@ -58,19 +66,24 @@ def _source(rng):
     stem, does, arg, body, run = rng.choice(FUNCTIONS)
     k = rng.randint(2, 9)
     name, does, body = stem.format(k=k), does.format(k=k), [line.replace("{k}", str(k)) for line in body]
-    return name, does, arg, body, run, k, "def %s(%s):\n%s" % (name, arg, "\n".join("    " + line for line in body))
+    renamed = rng.choice(ARGUMENTS[arg])
+    own = renamed if renamed != arg else None
+    plain = body
+    body = [re.sub(r"\b%s\b" % arg, renamed, line) for line in body]
+    arg = renamed
+    return name, does, own, plain, run, k, "def %s(%s):\n%s" % (name, arg, "\n".join("    " + line for line in body))
 
 
 def make(rng, side):
-    name, does, arg, body, run, k, source = _source(rng)
+    name, does, argument, body, run, k, source = _source(rng)
     fenced = "```python\n%s\n```" % source
     kind = rng.random()
     if kind < 0.45:
         question = rng.choice(("Write a Python function that {d}.", "Write a Python function called {n} that {d}.",
                                "I need a small Python function. It {d}.", "How do I write a function in Python that {d}?"))
-        if "{n}" not in question:
-            return ask(question.format(d=does), fenced, fenced, "exact")
-        return ask(question.format(d=does, n=name), fenced, fenced, "exact")
+        if argument:
+            question += rng.choice((" Call the argument {a}.", " Its argument is {a}."))
+        return ask(question.format(d=does, n=name, a=argument), fenced, fenced, "exact")
     if kind < 0.7:
         steps = [LINES[line.strip()] for line in body if line.strip() in LINES]
         answer = "The function %s." % does

@@ -1,6 +1,6 @@
 """Stories: told on request, told as plain prose, or continued from a beginning."""
-from example import Example, ask, model, user
-from grammar import a
+from example import Example, ask
+from grammar import a, count_word
 from tasks.cast import Who
 from tasks.plots import story
 import world
@@ -30,8 +30,10 @@ def make(rng, side):
         question = rng.choice(("Tell me a story.", "Tell me a short story.", "Write a story for me.", "I am bored. Tell me a story!",
                                "Please tell me a bedtime story.", "Do you know a good story?"))
         return ask(question + extra, plan.text(person, tense), {"all": []}, "story")
-    if kind < 0.5:
+    if kind < 0.43:
         return _continue(rng, side)
+    if kind < 0.5:
+        return _chapters(rng, side)
     hero = Who(rng, side, animal_share=0.55)
     if kind < 0.6:
         plan = story(rng, side, hero)
@@ -42,6 +44,30 @@ def make(rng, side):
     question = rng.choice(ASKS).format(a=called(hero, rng), b=a(thing))
     keys = [thing] if person == "first" else [thing, hero.key]
     return ask(question + extra, plan.text(person, tense), {"all": keys}, "story")
+
+
+LATER = ["Another time {H} [be] {inP}.", "The next day {H} [go] to the {P}.", "On {aw} {day} {H} [be] {inP} again.",
+         "Not long after, {H} [be] {inP}.", "It [be/w] {aw} {day} when {H} [come] to the {P}."]
+
+
+def _chapters(rng, side):
+    """A long story: one hero, several adventures, each with the thing it is about as its title."""
+    hero, n = Who(rng, side), rng.choice((2, 2, 3, 4))
+    parts = []
+    person, tense = rng.choice((("third", "past"), ("third", "past"), ("third", "present"), ("first", "past")))
+    pool = [x for x in world.THING_LIST + world.TREASURES if world.split(hero.key + "/" + x) == side]
+    n = min(n, len(pool))
+    if n < 2:
+        return _continue(rng, side)
+    for thing in rng.sample(pool, n):
+        plan = story(rng, side, hero, thing)
+        if parts:
+            plan.paras[0][0] = rng.choice(LATER)
+        parts.append("Chapter %d: The %s\n\n%s" % (len(parts) + 1, thing, plan.text(person, tense)))
+    extra = " Let the hero tell it." if person == "first" else " Use the present tense." if tense == "present" else ""
+    question = rng.choice(("Write a story in %s chapters about %s.", "Tell me a long story with %s chapters about %s.", "I want a story of %s chapters about %s."))
+    question = question % (count_word(n), called(hero, rng)) + extra
+    return ask(question, "\n\n".join(parts), {"all": ["chapter %d" % n], "none": []}, "story")
 
 
 def _continue(rng, side):
