@@ -1,0 +1,60 @@
+"""Judging answers: each check takes the model's answer and what was expected, and says yes or no."""
+import json
+import re
+
+
+def _norm(text):
+    return re.sub(r"\s+", " ", text.strip())
+
+
+def exact(answer, expect):
+    return _norm(answer) == _norm(expect)
+
+
+def number(answer, expect):
+    """The last number of the answer is the result."""
+    found = re.findall(r"-?\d+", answer)
+    return bool(found) and int(found[-1]) == int(expect)
+
+
+def has_words(text, words):
+    return re.search(r"(?<!\w)" + re.escape(words.lower()) + r"(?!\w)", text.lower()) is not None
+
+
+def words(answer, expect):
+    """Holds every word group in expect['all'] and none in expect['none']."""
+    return all(has_words(answer, w) for w in expect["all"]) and not any(has_words(answer, w) for w in expect.get("none", ()))
+
+
+def json_equal(answer, expect):
+    """The answer is JSON and nothing else (a code fence around it is allowed), with the expected value."""
+    text = re.sub(r"^```(?:json)?\n(.*)\n```$", r"\1", answer.strip(), flags=re.S)
+    try:
+        return json.loads(text) == expect
+    except ValueError:
+        return False
+
+
+def tool_call(answer, expect):
+    """The calls, written in Gemma 4's syntax, are the expected text (template order makes it unique)."""
+    calls = re.findall(r"<\|tool_call>(.*?)<tool_call\|>", answer, flags=re.S)
+    return calls == expect
+
+
+def lines(answer, expect):
+    """The same lines in the same order."""
+    return [_norm(x) for x in answer.strip().splitlines()] == [_norm(x) for x in expect]
+
+
+def story(answer, expect):
+    """A cheap test of a story: the asked words occur, it ends a sentence, and it does not repeat itself."""
+    sentences = re.findall(r"[^.!?]+[.!?]", answer)
+    return (all(has_words(answer, w) for w in expect["all"]) and len(sentences) >= expect.get("least", 4)
+            and len(set(sentences)) >= 0.7 * len(sentences) and answer.rstrip()[-1:] in '.!?"')
+
+
+CHECKS = {f.__name__: f for f in (exact, number, words, json_equal, tool_call, lines, story)}
+
+
+def check(name, answer, expect):
+    return CHECKS[name](answer, expect)
