@@ -15,26 +15,6 @@ namespace slip::checkpoint {
 
 namespace {
 
-/// `config` before its fit: none of its layers owns a cache, so bind_layer() asks for no k or v.
-model::AssistantWeights bind_weights(TensorBinder& binder, const model::AssistantConfig& config) {
-  const model::Config& text = config.text;
-  model::AssistantWeights weights;
-  weights.text.embed = binder.matrix("model.embed_tokens", {text.vocab, text.hidden});
-  weights.text.final_norm = binder.vector("model.norm.weight", text.hidden);
-  for (int layer = 0; layer < text.layer_count(); ++layer) {
-    weights.text.layers.push_back(
-        bind_layer(binder, text, layer, "model.layers." + std::to_string(layer) + "."));
-  }
-  weights.pre_projection =
-      binder.matrix("pre_projection", {text.hidden, int64_t{2} * config.backbone_hidden});
-  weights.post_projection = binder.matrix("post_projection", {config.backbone_hidden, text.hidden});
-  if (config.centroids > 0) {
-    weights.centroids = binder.matrix("masked_embedding.centroids", {config.centroids, text.hidden});
-    weights.ordering = binder.permutation("masked_embedding.token_ordering", text.vocab);
-  }
-  return weights;
-}
-
 std::optional<Leftover> known_leftover(std::string_view name, const std::string& where) {
   for (const char* part : {".self_attn.k_proj.", ".self_attn.v_proj.", ".self_attn.k_norm."}) {
     if (name.find(part) == std::string_view::npos) continue;
@@ -54,6 +34,25 @@ std::optional<Leftover> known_leftover(std::string_view name, const std::string&
 
 }  // namespace
 
+model::AssistantWeights bind_assistant(TensorBinder& binder, const model::AssistantConfig& config) {
+  const model::Config& text = config.text;
+  model::AssistantWeights weights;
+  weights.text.embed = binder.matrix("model.embed_tokens", {text.vocab, text.hidden});
+  weights.text.final_norm = binder.vector("model.norm.weight", text.hidden);
+  for (int layer = 0; layer < text.layer_count(); ++layer) {
+    weights.text.layers.push_back(
+        bind_layer(binder, text, layer, "model.layers." + std::to_string(layer) + "."));
+  }
+  weights.pre_projection =
+      binder.matrix("pre_projection", {text.hidden, int64_t{2} * config.backbone_hidden});
+  weights.post_projection = binder.matrix("post_projection", {config.backbone_hidden, text.hidden});
+  if (config.centroids > 0) {
+    weights.centroids = binder.matrix("masked_embedding.centroids", {config.centroids, text.hidden});
+    weights.ordering = binder.permutation("masked_embedding.token_ordering", text.vocab);
+  }
+  return weights;
+}
+
 std::unique_ptr<AssistantCheckpoint> open_assistant(const std::string& folder, const model::Config& target) {
   const std::string config_path = find_config(folder);
   const ParsedAssistant parsed =
@@ -64,7 +63,7 @@ std::unique_ptr<AssistantCheckpoint> open_assistant(const std::string& folder, c
 
   FolderTensors mapped = map_tensors(folder);
   TensorBinder binder(mapped.tensors, parsed.quantization, mapped.where);
-  checkpoint->weights = bind_weights(binder, parsed.config);
+  checkpoint->weights = bind_assistant(binder, checkpoint->config);
   checkpoint->not_loaded =
       binder.leftovers([&](std::string_view name) { return known_leftover(name, mapped.where); });
   checkpoint->format = (binder.any_affine() ? "MLX " : "Hugging Face ") + binder.encoding_text();

@@ -27,4 +27,9 @@ struct AssistantCheckpoint {
 /// Throws Error(kBadFile): the folder is damaged, is no assistant, or is the assistant of another model.
 std::unique_ptr<AssistantCheckpoint> open_assistant(const std::string& folder, const model::Config& target);
 
+class TensorBinder;
+/// The weights of a fitted assistant: its layers borrow their KV, so no k or v is asked for. Throws
+/// Error(kBadFile).
+model::AssistantWeights bind_assistant(TensorBinder& binder, const model::AssistantConfig& config);
+
 }  // namespace slip::checkpoint

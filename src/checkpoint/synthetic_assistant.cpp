@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/noise.h"
+#include "checkpoint/assistant.h"
 #include "checkpoint/shapes.h"
 #include "checkpoint/synthetic.h"
 #include "checkpoint/synthetic_layout.h"
@@ -147,38 +148,6 @@ class AssistantLayout {
   SpecBuilder specs_;
 };
 
-model::LayerWeights bind_layer(TensorBinder& binder, int64_t hidden, const LayerConfig& at,
-                               const std::string& name) {
-  model::LayerWeights weights;
-  weights.input_norm = binder.vector(name + "input_layernorm.weight", hidden);
-  weights.post_attention_norm = binder.vector(name + "post_attention_layernorm.weight", hidden);
-  weights.pre_mlp_norm = binder.vector(name + "pre_feedforward_layernorm.weight", hidden);
-  weights.post_mlp_norm = binder.vector(name + "post_feedforward_layernorm.weight", hidden);
-  weights.scalar = binder.scalar(name + "layer_scalar");
-  weights.q = binder.matrix(name + "self_attn.q_proj", {at.q_size(), hidden});
-  weights.o = binder.matrix(name + "self_attn.o_proj", {hidden, at.q_size()});
-  weights.q_norm = binder.vector(name + "self_attn.q_norm.weight", at.head_dim);
-  weights.gate = binder.matrix(name + "mlp.gate_proj", {at.intermediate, hidden});
-  weights.up = binder.matrix(name + "mlp.up_proj", {at.intermediate, hidden});
-  weights.down = binder.matrix(name + "mlp.down_proj", {hidden, at.intermediate});
-  return weights;
-}
-
-void bind_weights(TensorBinder& binder, const AssistantConfig& config, model::AssistantWeights& weights) {
-  const int64_t hidden = config.text.hidden, backbone = config.backbone_hidden;
-  weights.text.embed = binder.matrix("model.embed_tokens", {config.text.vocab, hidden});
-  weights.text.final_norm = binder.vector("model.norm.weight", hidden);
-  for (int i = 0; i < config.text.layer_count(); ++i) {
-    weights.text.layers.push_back(bind_layer(binder, hidden, config.text.layers[static_cast<size_t>(i)],
-                                             fmt::format("model.layers.{}.", i)));
-  }
-  weights.pre_projection = binder.matrix("pre_projection", {hidden, 2 * backbone});
-  weights.post_projection = binder.matrix("post_projection", {backbone, hidden});
-  if (config.centroids > 0) {
-    weights.centroids = binder.matrix("masked_embedding.centroids", {config.centroids, hidden});
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<SyntheticAssistant> synthesize_assistant(const SynthOptions& options) {
@@ -194,7 +163,6 @@ std::unique_ptr<SyntheticAssistant> synthesize_assistant(const SynthOptions& opt
   std::shared_ptr<const Ids> ordering;
   if (made->config.centroids > 0) {
     ordering = std::make_shared<const Ids>(cluster_ordering(made->config, options.seed));
-    made->weights.ordering = *ordering;
   }
   for (const auto& spec : AssistantLayout(made->config, options, code, ordering).build()) {
     auto tensor = make_tensor(spec, options.seed);
@@ -208,7 +176,7 @@ std::unique_ptr<SyntheticAssistant> synthesize_assistant(const SynthOptions& opt
   quantization.defaults.bits = format.bits != 16 ? format.bits : 0;
   quantization.defaults.group = format.bits != 16 ? format.group : 0;
   TensorBinder binder(made->tensors, quantization, made->path);
-  bind_weights(binder, made->config, made->weights);
+  made->weights = bind_assistant(binder, made->config);
   made->format = (format.mlx ? "MLX " : "Hugging Face ") + binder.encoding_text();
   return made;
 }

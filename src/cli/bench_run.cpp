@@ -11,11 +11,6 @@ namespace slip::cli {
 
 namespace {
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 /// One sequence fed with random tokens.
 class Feed {
  public:
@@ -78,6 +73,11 @@ void time_phases(backend::Backend& backend, Feed& feed, int repeats, std::vector
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
 
 BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
                       const std::function<bool()>& interrupted) {

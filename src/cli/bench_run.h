@@ -41,6 +41,9 @@ struct BenchResult {
   double prompt_seconds = 0;  // whole prompt, in chunks, the last row with logits
 };
 
+/// Of a list that is not empty; the upper one of two.
+double median(std::vector<double> values);
+
 /// `interrupted` is asked between steps; when it says yes the run ends with Error(kRuntime).
 BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
                       const std::function<bool()>& interrupted);

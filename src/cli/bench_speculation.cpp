@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "cli/bench_run.h"
 #include "cli/statistics.h"
 #include "engine/engine.h"
 
@@ -17,11 +18,6 @@ namespace {
 constexpr int kFirstToken = 1000;
 // Long enough that attention and cache are those of a real answer, short enough to wait for.
 constexpr int kPrompt = 64;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 struct Run {
   std::vector<int> tokens;

@@ -71,7 +71,7 @@ TEST(Program, prints_version_build_and_processor) {
 }
 
 TEST(Program, reports_a_full_disk_instead_of_losing_output) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
   const std::string command = std::string("'") + SLIP_PROGRAM + "' version >/dev/full 2>/dev/null";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 4);
 }

@@ -13,6 +13,8 @@
 
 namespace slip::test {
 
+/// Not tensor::MemoryTensor, whose mapped memory ends at a page: here a sanitizer sees the first byte too
+/// far.
 class MemoryTensor final : public tensor::StoredTensor {
  public:
   MemoryTensor(std::string name, tensor::DType dtype, std::vector<int64_t> shape)
