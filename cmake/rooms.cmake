@@ -4,6 +4,7 @@ function(slip_room room)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/src/backend/cuda/")  # cmake/cuda.cmake
   set(libraries)
   foreach(dependency IN LISTS ARG_DEPENDS)
     if(dependency MATCHES "::")

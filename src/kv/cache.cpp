@@ -7,8 +7,8 @@ namespace slip::kv {
 Cache::Cache(const Layout& layout, PagePool& pool)
     : layout_(layout),
       pool_(pool),
-      ring_(static_cast<size_t>(layout.ring_pages()) * layout.ring_page_bytes(),
-            "the KV cache of sliding layers") {}
+      ring_(pool.allocate()(static_cast<size_t>(layout.ring_pages()) * layout.ring_page_bytes(),
+                            "the KV cache of sliding layers")) {}
 
 Cache::~Cache() {
   for (std::byte* page : pages_) pool_.give_back(page);

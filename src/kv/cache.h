@@ -11,7 +11,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/buffer.h"
 #include "base/check.h"
 #include "kv/layout.h"
 #include "kv/page_pool.h"
@@ -46,19 +45,23 @@ class Cache {
   std::byte* page(int layer, int64_t page) const {
     const LayerLayout& at = layout_.layers()[static_cast<size_t>(layer)];
     std::byte* base =
-        at.ring ? ring_.data() + static_cast<size_t>(page % layout_.ring_pages()) * layout_.ring_page_bytes()
+        at.ring ? ring_.get() + static_cast<size_t>(page % layout_.ring_pages()) * layout_.ring_page_bytes()
                 : pages_[static_cast<size_t>(page)];
     return base + at.page_offset;
   }
   /// [head dim] elements of one part at one position.
   std::byte* slot(int layer, int part, int kv_head, int64_t position) const;
 
+  /// The memory of the ring, and the pages of full layers: for backends that keep tables of their own.
+  std::byte* ring() const { return ring_.get(); }
+  const std::vector<std::byte*>& pages() const { return pages_; }
+
   const Layout& layout() const { return layout_; }
 
  private:
   const Layout& layout_;
   PagePool& pool_;
-  Buffer ring_;
+  std::shared_ptr<std::byte> ring_;
   std::vector<std::byte*> pages_;
   int length_ = 0;
   int staged_ = 0;

@@ -1,0 +1,74 @@
+#include <algorithm>
+
+#include "backend/cuda/cuda_drafters.h"
+#include "backend/cuda/executor.h"
+#include "base/check.h"
+
+namespace slip::backend::cuda {
+
+namespace {
+
+class CudaAssistant final : public Assistant {
+ public:
+  CudaAssistant(const DraftHost& host, const model::AssistantConfig& config,
+                const model::AssistantWeights& weights, const DraftOptions& options)
+      : config_(config),
+        span_(config.text.window + options.extra_keys),
+        program_(model::assistant_program(config, weights)),
+        weights_(load_weights(*host.gpu, config, weights, *host.pool)),
+        executor_({.program = &program_,
+                   .weights = &weights_,
+                   .kv_config = host.config,
+                   .kv_weights = host.weights,
+                   .kv_device_weights = host.device_weights,
+                   .layout = host.layout,
+                   .embed_config = host.config,
+                   .embed_weights = host.weights,
+                   .head = &weights_.head,
+                   .assistant = &config_,
+                   .assistant_weights = &weights},
+                  *host.gpu, *host.options, options.max_rows),
+        rows_(static_cast<size_t>(options.max_rows)),
+        caches_(rows_.size()) {}
+
+  const model::AssistantConfig& config() const override { return config_; }
+  int max_rows() const override { return executor_.max_rows(); }
+
+  Output step(std::span<const AssistantRow> rows) override {
+    SLIP_CHECK(rows.size() <= rows_.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const AssistantRow& row = rows[i];
+      SLIP_CHECK(row.keys >= 1 && row.keys <= row.cache->length());
+      caches_[i] = row.cache;
+      rows_[i] = {.token = row.token,
+                  .input = row.hidden,
+                  .position = row.position,
+                  .cache = static_cast<int>(i),
+                  .sliding = {std::max(0, row.keys - span_), row.keys},
+                  .full = {0, row.keys}};
+    }
+    return executor_.run(program_, {rows_.data(), rows.size()}, {caches_.data(), rows.size()});
+  }
+
+  size_t streamed_bytes() const override { return program_.streamed_bytes(); }
+  size_t resident_bytes() const override { return weights_.bytes(); }
+
+ private:
+  const model::AssistantConfig config_;
+  const int span_;  // keys a sliding layer sees
+  const model::Program program_;
+  const DeviceWeights weights_;
+  Executor executor_;
+  std::vector<InputRow> rows_;
+  std::vector<const kv::Cache*> caches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Assistant> make_assistant(const DraftHost& host, const model::AssistantConfig& config,
+                                          const model::AssistantWeights& weights,
+                                          const DraftOptions& options) {
+  return std::make_unique<CudaAssistant>(host, config, weights, options);
+}
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,157 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cuda/cuda_drafters.h"
+#include "backend/cuda/executor.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const model::Config& config, const model::Weights& weights, const CudaOptions& options)
+      : options_(options),
+        gpu_(options.device),
+        program_(model::build_program(config, weights)),
+        pool_(options.threads > 0 ? options.threads : default_threads()),
+        weights_(load_weights(gpu_, config, weights, pool_, options.progress)),
+        layout_(config, kv::Storage::kBf16, options.max_rows),
+        pages_(layout_.global_page_bytes(), device_memory) {
+    rows_.resize(static_cast<size_t>(options.max_rows));
+    make_executor();
+  }
+
+  const model::Config& config() const override { return program_.config; }
+  int max_rows() const override { return options_.max_rows; }
+  const kv::Layout& kv_layout() const override { return layout_; }
+  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
+
+  Output run(const Batch& batch) override {
+    SLIP_CHECK(batch.rows.size() <= rows_.size());
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      const Row& row = batch.rows[i];
+      rows_[i] = {.token = row.token,
+                  .embedding = row.embedding,
+                  .position = row.position,
+                  .cache = row.sequence,
+                  .output = row.output,
+                  .sliding = {std::max(0, row.position - program_.config.window + 1), row.position + 1},
+                  .full = {0, row.position + 1}};
+    }
+    return executor_->run(program_, {rows_.data(), batch.rows.size()},
+                          {batch.sequences.data(), batch.sequences.size()});
+  }
+
+  void set_taps(std::span<const int> layers) override {
+    for (const int layer : layers) SLIP_CHECK(layer >= 0 && layer < program_.config.layer_count());
+    program_ = model::build_program(program_.config, *program_.weights, {layers.begin(), layers.end()});
+    make_executor();
+  }
+
+  std::unique_ptr<Assistant> load_assistant(const model::AssistantConfig& config,
+                                            const model::AssistantWeights& weights,
+                                            const DraftOptions& options) override {
+    return make_assistant(host(), config, weights, options);
+  }
+  std::unique_ptr<BlockDrafter> load_dflash(const model::DflashConfig& config,
+                                            const model::DflashWeights& weights,
+                                            const DraftOptions& options) override {
+    return make_block_drafter(host(), config, weights, options);
+  }
+
+  size_t streamed_bytes() const override { return program_.streamed_bytes(); }
+  size_t resident_bytes() const override { return weights_.bytes(); }
+
+  double measure_read_bandwidth() override {
+    constexpr size_t kEnough = size_t{2} << 30, kMost = size_t{8} << 30;
+    DeviceMemory own;
+    std::byte* data = weights_.matrices.data();
+    size_t bytes = std::min(weights_.matrices.size(), kMost);
+    if (bytes < kEnough) {
+      own = DeviceMemory(kEnough, "measuring the bandwidth");
+      data = own.data();
+      bytes = kEnough;
+    }
+    DeviceMemory sink(sizeof(float), "measuring the bandwidth");
+    double best = 0;
+    for (int i = 0; i < 3; ++i) {
+      gpu_.mark(0);
+      read_memory(gpu_, data, bytes, reinterpret_cast<float*>(sink.data()));
+      gpu_.mark(1);
+      gpu_.finish();
+      best = std::max(best, static_cast<double>(bytes) / gpu_.seconds_between(0, 1));
+    }
+    return best;
+  }
+
+  void time_phases() override { executor_->time_phases(); }
+  std::vector<PhaseTime> phase_times() const override {
+    std::vector<PhaseTime> times;
+    const std::vector<double>& seconds = executor_->phase_seconds();
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      const char* name = model::name_of(program_.phases[i].kind);
+      auto at =
+          std::find_if(times.begin(), times.end(), [&](const PhaseTime& time) { return time.name == name; });
+      if (at == times.end()) at = times.insert(times.end(), PhaseTime{.name = name});
+      at->seconds += seconds[i];
+      at->bytes += program_.phases[i].bytes;
+    }
+    return times;
+  }
+
+  std::string description() const override {
+    return fmt::format("cuda:{}, {}, bf16 KV", gpu_.device(), gpu_.info().name);
+  }
+
+ private:
+  static std::shared_ptr<std::byte> device_memory(size_t bytes, const char* what) {
+    auto memory = std::make_shared<DeviceMemory>(bytes, what);
+    return {memory, memory->data()};
+  }
+  void make_executor() {
+    const Network network{.program = &program_,
+                          .weights = &weights_,
+                          .kv_config = &program_.config,
+                          .kv_weights = program_.weights,
+                          .kv_device_weights = &weights_,
+                          .layout = &layout_,
+                          .embed_config = &program_.config,
+                          .embed_weights = program_.weights,
+                          .head = &weights_.head};
+    executor_.reset();  // its memory first
+    executor_ = std::make_unique<Executor>(network, gpu_, options_, options_.max_rows);
+  }
+  DraftHost host() {
+    return {.config = &program_.config,
+            .weights = program_.weights,
+            .device_weights = &weights_,
+            .layout = &layout_,
+            .gpu = &gpu_,
+            .pool = &pool_,
+            .options = &options_};
+  }
+
+  CudaOptions options_;
+  Gpu gpu_;
+  model::Program program_;
+  ThreadPool pool_;
+  DeviceWeights weights_;
+  kv::Layout layout_;
+  kv::PagePool pages_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<InputRow> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> load(const model::Config& config, const model::Weights& weights,
+                              const CudaOptions& options) {
+  return std::make_unique<CudaBackend>(config, weights, options);
+}
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,29 @@
+// The CUDA executor as a Backend: weights and caches in the memory of one GPU.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "kv/layout.h"
+#include "model/program.h"
+
+namespace slip::backend::cuda {
+
+struct CudaOptions {
+  int device = 0;
+  int threads = 0;  // of the host, for packing; 0 = one per core
+  // Rows one step takes. Logits of that many rows are kept in pinned memory, a megabyte each.
+  int max_rows = 64;
+  bool graphs = true;  // record the launches of a width and repeat them as one command
+  /// Called while loading with the share done, 0 to 1.
+  std::function<void(double)> progress;
+};
+
+/// Loads the weights and returns a ready backend. `weights` and what they view must outlive it: embedding rows
+/// are read from the checkpoint as they are needed. Throws Error(kUsage) without such a device.
+std::unique_ptr<Backend> load(const model::Config& config, const model::Weights& weights,
+                              const CudaOptions& options);
+
+}  // namespace slip::backend::cuda

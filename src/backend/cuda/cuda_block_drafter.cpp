@@ -1,0 +1,122 @@
+#include <algorithm>
+
+#include "backend/cuda/cuda_drafters.h"
+#include "backend/cuda/executor.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace slip::backend::cuda {
+
+namespace {
+
+class CudaBlockDrafter final : public BlockDrafter {
+ public:
+  CudaBlockDrafter(const DraftHost& host, const model::DflashConfig& config,
+                   const model::DflashWeights& weights, const DraftOptions& options)
+      : config_(config),
+        taps_((static_cast<int>(config.taps.size())) * config.text.hidden),
+        context_program_(model::dflash_context_program(config, weights)),
+        block_program_(model::dflash_block_program(config, weights, host.weights->output_head())),
+        weights_(load_weights(*host.gpu, config, weights, *host.pool)),
+        // Context comes in the target's steps, blocks in ours.
+        max_rows_(std::max(options.max_rows, host.options->max_rows)),
+        layout_(config.text, kv::Storage::kBf16, max_rows_),
+        pages_(layout_.global_page_bytes(), device_memory),
+        executor_({.program = &block_program_,
+                   .weights = &weights_,
+                   .kv_config = &config_.text,
+                   .kv_weights = &weights.text,
+                   .kv_device_weights = &weights_,
+                   .layout = &layout_,
+                   .embed_config = host.config,
+                   .embed_weights = host.weights,
+                   .head = &host.device_weights->head,
+                   .context_norm = &weights.context_norm,
+                   .context_inputs = taps_},
+                  *host.gpu, *host.options, max_rows_),
+        rows_(static_cast<size_t>(max_rows_)),
+        caches_(rows_.size()) {
+    // The rows of a block see one another, so they must pass together.
+    if (config.block > kMaxRows) {
+      fail(ErrorKind::kRuntime, "the CUDA kernels take blocks of up to {} rows, and this drafter has {}",
+           kMaxRows, config.block);
+    }
+  }
+
+  const model::DflashConfig& config() const override { return config_; }
+  int max_rows() const override { return max_rows_; }
+  const kv::Layout& kv_layout() const override { return layout_; }
+  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
+
+  void extend(std::span<const ContextRows> all) override {
+    size_t count = 0;
+    for (size_t s = 0; s < all.size(); ++s) {
+      caches_[s] = all[s].cache;
+      all[s].cache->stage(all[s].count);
+      for (int i = 0; i < all[s].count; ++i) {
+        SLIP_CHECK(count < rows_.size());
+        rows_[count++] = {.input = all[s].taps + int64_t{i} * taps_,
+                          .position = all[s].cache->length() + i,
+                          .cache = static_cast<int>(s),
+                          .output = false};
+      }
+    }
+    executor_.run(context_program_, {rows_.data(), count}, {caches_.data(), all.size()});
+    for (const ContextRows& rows : all) rows.cache->commit(rows.count);
+  }
+
+  Output run(std::span<const Block> blocks) override {
+    size_t count = 0;
+    for (size_t s = 0; s < blocks.size(); ++s) {
+      const Block& block = blocks[s];
+      SLIP_CHECK(block.rows >= 2 && block.rows <= config_.block);
+      caches_[s] = block.cache;
+      block.cache->stage(block.rows);
+      const int start = block.cache->length();
+      for (int i = 0; i < block.rows; ++i) {
+        SLIP_CHECK(count < rows_.size());
+        const int position = start + i;
+        rows_[count++] = {.token = i == 0 ? block.anchor : config_.mask_id,
+                          .position = position,
+                          .cache = static_cast<int>(s),
+                          .output = i > 0,
+                          .sliding = {std::max(0, position - config_.text.window + 1), position + 1},
+                          .full = {0, start + block.rows}};
+      }
+    }
+    const Output output =
+        executor_.run(block_program_, {rows_.data(), count}, {caches_.data(), blocks.size()});
+    for (const Block& block : blocks) block.cache->commit(0);
+    return output;
+  }
+
+  size_t streamed_bytes() const override { return block_program_.streamed_bytes(); }
+  size_t resident_bytes() const override { return weights_.bytes(); }
+
+ private:
+  static std::shared_ptr<std::byte> device_memory(size_t bytes, const char* what) {
+    auto memory = std::make_shared<DeviceMemory>(bytes, what);
+    return {memory, memory->data()};
+  }
+
+  const model::DflashConfig config_;
+  const int taps_;
+  const model::Program context_program_, block_program_;
+  const DeviceWeights weights_;
+  const int max_rows_;
+  const kv::Layout layout_;
+  kv::PagePool pages_;
+  Executor executor_;
+  std::vector<InputRow> rows_;
+  std::vector<const kv::Cache*> caches_;
+};
+
+}  // namespace
+
+std::unique_ptr<BlockDrafter> make_block_drafter(const DraftHost& host, const model::DflashConfig& config,
+                                                 const model::DflashWeights& weights,
+                                                 const DraftOptions& options) {
+  return std::make_unique<CudaBlockDrafter>(host, config, weights, options);
+}
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,174 @@
+#include "backend/cuda/device_weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/pack.h"
+#include "base/buffer.h"
+#include "base/error.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+using model::Vector;
+using tensor::Matrix;
+
+// Tiles are packed on the host and copied in pieces of this size.
+constexpr size_t kPieceBytes = size_t{64} << 20;
+
+/// One matrix, pair or stack to pack once memory is there.
+struct Task {
+  const Matrix* source;
+  const Matrix* other;
+  PackedMatrix* target;
+  size_t place;  // in the matrices' memory
+};
+
+/// Lists what a network has, in the order a step reads it.
+class Listing {
+ public:
+  explicit Listing(DeviceWeights& weights) : weights_(weights) {}
+
+  void decoder(const model::Config& config, const model::Weights& weights) {
+    one(weights.per_layer_projection, weights_.per_layer_projection);
+    layers(config, weights);
+    one(weights.output_head(), weights_.head);
+    vectors_.push_back(&weights.per_layer_norm);
+    vectors_.push_back(&weights.final_norm);
+  }
+  void assistant(const model::AssistantConfig& config, const model::AssistantWeights& weights,
+                 const Matrix& ordered_head) {
+    one(weights.pre_projection, weights_.pre_projection);
+    layers(config.text, weights.text);
+    one(weights.centroids, weights_.centroids);
+    if (config.centroids == 0) {
+      one(weights.text.embed, weights_.head);
+    } else {
+      stack(ordered_head, nullptr, ordered_head.rows / config.centroids, weights_.clusters);
+    }
+    one(weights.post_projection, weights_.post_projection);
+    vectors_.push_back(&weights.text.final_norm);
+  }
+  void dflash(const model::DflashConfig& config, const model::DflashWeights& weights) {
+    one(weights.fc, weights_.fc);
+    layers(config.text, weights.text);
+    vectors_.push_back(&weights.context_norm);
+    vectors_.push_back(&weights.text.final_norm);
+  }
+
+  size_t bytes() const { return used_; }
+  const std::vector<Task>& tasks() const { return tasks_; }
+  const std::vector<const Vector*>& vectors() const { return vectors_; }
+
+ private:
+  void one(const Matrix& source, PackedMatrix& target) {
+    if (source.present()) stack(source, nullptr, source.rows, target);
+  }
+  void stack(const Matrix& source, const Matrix* other, int64_t rows, PackedMatrix& target) {
+    target = plan(source, rows, other);
+    used_ = (used_ + 255) / 256 * 256;
+    tasks_.push_back({&source, other, &target, used_});
+    used_ += target.bytes();
+  }
+  void layers(const model::Config& config, const model::Weights& weights) {
+    weights_.layers.resize(config.layers.size());
+    for (size_t i = 0; i < config.layers.size(); ++i) layer(config, weights.layers[i], weights_.layers[i]);
+  }
+  void layer(const model::Config& config, const model::LayerWeights& source, DeviceLayer& target) {
+    one(source.q, target.q);
+    one(source.k, target.k);
+    one(source.v, target.v);
+    one(source.o, target.o);
+    stack(source.gate, &source.up, source.gate.rows, target.gate_up);
+    one(source.moe.router, target.router);
+    if (config.experts > 0) {
+      stack(source.moe.gate, &source.moe.up, config.expert_intermediate, target.expert_gate_up);
+      stack(source.moe.down, nullptr, config.hidden, target.expert_down);
+    }
+    one(source.down, target.down);
+    one(source.per_layer.gate, target.per_layer_gate);
+    one(source.per_layer.projection, target.per_layer_projection);
+    for (const Vector* vector :
+         {&source.input_norm, &source.post_attention_norm, &source.pre_mlp_norm, &source.post_mlp_norm,
+          &source.q_norm, &source.k_norm, &source.moe.router_scale, &source.moe.per_expert_scale,
+          &source.moe.pre_norm, &source.moe.post_norm_dense, &source.moe.post_norm, &source.per_layer.post_norm})
+      vectors_.push_back(vector);
+  }
+
+  DeviceWeights& weights_;
+  std::vector<Task> tasks_;
+  std::vector<const Vector*> vectors_;
+  size_t used_ = 0;
+};
+
+void copy_vectors(Gpu& gpu, const Listing& listing, DeviceWeights& weights) {
+  Carver counter;
+  for (const Vector* vector : listing.vectors()) counter.take<float>(vector->size());
+  weights.vectors = DeviceMemory(counter.used(), "the norms of the model");
+  std::vector<std::byte> host(weights.vectors.size());
+  Carver placer(host.data());
+  for (const Vector* vector : listing.vectors()) {
+    float* place = placer.take<float>(vector->size());
+    if (vector->empty()) continue;
+    std::memcpy(place, vector->data(), vector->size() * sizeof(float));
+    const auto offset = reinterpret_cast<std::byte*>(place) - host.data();
+    weights.copies[vector->data()] = reinterpret_cast<const float*>(weights.vectors.data() + offset);
+  }
+  gpu.to_device(weights.vectors.data(), host.data(), host.size());
+  gpu.finish();
+}
+
+DeviceWeights load(Gpu& gpu, const std::function<void(Listing&)>& describe, ThreadPool& pool,
+                   const std::function<void(double)>& progress) {
+  DeviceWeights weights;
+  Listing listing(weights);
+  describe(listing);
+  weights.matrices = DeviceMemory(listing.bytes(), "the weights");
+  copy_vectors(gpu, listing, weights);
+  // Two pieces, so that one is copied while the other is packed.
+  PinnedMemory pieces[2] = {{kPieceBytes, "loading"}, {kPieceBytes, "loading"}};
+  int piece = 0;
+  size_t done = 0;
+  for (const Task& task : listing.tasks()) {
+    PackedMatrix& packed = *task.target;
+    std::byte* to = weights.matrices.data() + task.place;
+    packed.data = to;
+    const auto tile = static_cast<size_t>(packed.tile_bytes());
+    const int64_t tiles = int64_t{packed.tiles} * packed.count;
+    const auto at_once = static_cast<int64_t>(std::max<size_t>(1, kPieceBytes / tile));
+    if (tile > kPieceBytes) fail(ErrorKind::kRuntime, "{}: has rows too long to load", task.source->name);
+    for (int64_t first = 0; first < tiles; first += at_once) {
+      const int64_t end = std::min(tiles, first + at_once);
+      pack(*task.source, task.other, packed, first, end, pieces[piece].data(), pool);
+      gpu.finish();  // the copy before, of the other piece
+      gpu.to_device(to + static_cast<size_t>(first) * tile, pieces[piece].data(),
+                    static_cast<size_t>(end - first) * tile);
+      piece = 1 - piece;
+      done += static_cast<size_t>(end - first) * tile;
+      if (progress) progress(static_cast<double>(done) / static_cast<double>(listing.bytes()));
+    }
+  }
+  gpu.finish();
+  return weights;
+}
+
+}  // namespace
+
+DeviceWeights load_weights(Gpu& gpu, const model::Config& config, const model::Weights& weights, ThreadPool& pool,
+                           const std::function<void(double)>& progress) {
+  return load(gpu, [&](Listing& listing) { listing.decoder(config, weights); }, pool, progress);
+}
+
+DeviceWeights load_weights(Gpu& gpu, const model::AssistantConfig& config, const model::AssistantWeights& weights,
+                           ThreadPool& pool) {
+  Matrix ordered_head = weights.text.embed;
+  if (config.centroids > 0) ordered_head.order = weights.ordering.data();
+  return load(gpu, [&](Listing& listing) { listing.assistant(config, weights, ordered_head); }, pool, {});
+}
+
+DeviceWeights load_weights(Gpu& gpu, const model::DflashConfig& config, const model::DflashWeights& weights,
+                           ThreadPool& pool) {
+  return load(gpu, [&](Listing& listing) { listing.dflash(config, weights); }, pool, {});
+}
+
+}  // namespace slip::backend::cuda

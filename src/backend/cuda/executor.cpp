@@ -1,0 +1,357 @@
+#include "backend/cuda/executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace slip::backend::cuda {
+
+using model::LayerKind;
+using model::PhaseKind;
+
+namespace {
+
+/// Rows start on 16 bytes, and a kernel may read two floats at a time.
+int64_t padded(int64_t cols) {
+  return (cols + 3) / 4 * 4;
+}
+
+int most_blocks(const model::Config& config, const kv::Layout& layout) {
+  const int sliding = (config.window + layout.max_step_rows() + 1) / KeyBlocks::kSliding + 2;
+  return std::max(sliding, KeyBlocks::of(false, config.max_positions - 1) + 1);
+}
+
+}  // namespace
+
+Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options, int max_rows)
+    : network_(network),
+      config_(network.program->config),
+      weights_(*network.program->weights),
+      device_(*network.weights),
+      gpu_(gpu),
+      options_(options),
+      max_rows_(max_rows) {
+  prepare_products(gpu);
+  prepare_attention(gpu);
+  const auto rows = static_cast<size_t>(max_rows);
+  const auto h = static_cast<size_t>(config_.hidden);
+  if (network.layout->storage() != kv::Storage::kBf16)
+    fail_usage("--kv f32 exists on the CPU alone; the CUDA kernels keep bf16");
+  if (config_.experts_per_token > kMaxChosen || config_.experts > 256)
+    fail(ErrorKind::kRuntime, "the CUDA kernels take up to 256 experts and {} of them per token", kMaxChosen);
+  input_cols_ = config_.hidden;
+  if (network.assistant != nullptr) input_cols_ = 2 * network.assistant->backbone_hidden;
+  input_cols_ = std::max(input_cols_, network.context_inputs);
+  table_cols_ = config_.per_layer_dim * config_.layer_count();
+
+  Carver counter;
+  plan_memory(counter);
+  memory_ = DeviceMemory(counter.used(), "activations");
+  Carver placer(memory_.data());
+  plan_memory(placer);
+  gpu.clear(memory_.data(), memory_.size());
+  fill_turns();
+
+  host_input_ = PinnedMemory(kMaxRows * static_cast<size_t>(input_.stride) * sizeof(float), "inputs");
+  host_step_ = PinnedMemory(step_bytes_, "a step");
+  host_logits_ = PinnedMemory(rows * static_cast<size_t>(config_.vocab) * sizeof(float), "logits");
+  const auto hidden_cols =
+      network.assistant != nullptr ? static_cast<size_t>(network.assistant->backbone_hidden) : h;
+  host_hidden_ = PinnedMemory(kMaxRows * hidden_cols * 2 * sizeof(float), "hidden states");
+  out_hidden_.resize(rows * hidden_cols);
+  const size_t taps = network.program->taps.size() * h;
+  if (taps > 0) host_taps_ = PinnedMemory(rows * taps * sizeof(float), "taps");
+  if (device_.clusters.present()) {
+    const auto kept = static_cast<size_t>(network.assistant->kept_centroids);
+    SLIP_CHECK(kept * kMaxRows <= kMaxListed);
+    host_clusters_ = PinnedMemory(
+        kMaxRows * kept * static_cast<size_t>(cluster_scores_.stride) * sizeof(float) + sizeof(MatrixList),
+        "scores");
+    spread_clusters_.resize(rows * kept);
+    spread_.resize(rows);
+  }
+  embed_reader_ = std::make_unique<tensor::RowReader>(network.embed_weights->embed);
+  table_reader_ = std::make_unique<tensor::RowReader>(weights_.per_layer_embed);
+  gpu.finish();
+}
+
+void Executor::plan_memory(Carver& carver) {
+  int widest_q = 0, widest_kv = 0, widest_mlp = 0;
+  for (const auto& layer : config_.layers) {
+    widest_q = std::max(widest_q, layer.q_size());
+    widest_kv = std::max(widest_kv, layer.kv_size());
+    widest_mlp = std::max(widest_mlp, layer.intermediate);
+  }
+  const auto field = [&](int64_t cols, int64_t rows = kMaxRows) {
+    const int64_t stride = padded(cols);
+    return Field{carver.take<float>(static_cast<size_t>(rows * stride)), stride};
+  };
+  const int h = config_.hidden;
+  // Inputs of a row and its share of the per-layer table lie side by side.
+  input_ = field(padded(input_cols_) + table_cols_);
+  table_ = {input_.data == nullptr ? nullptr : input_.data + padded(input_cols_), input_.stride};
+  streams_[0] = field(h);
+  streams_[1] = field(h);
+  projected_ = field(h);
+  query_ = field(widest_q);
+  key_ = field(widest_kv);
+  value_ = field(widest_kv);
+  attended_ = field(widest_q);
+  activated_ = field(widest_mlp);
+  hidden_ = field(h);
+  if (table_cols_ > 0) {
+    per_layer_ = field(table_cols_);
+    gated_ = field(config_.per_layer_dim);
+  }
+  if (config_.experts > 0) {
+    router_scores_ = field(config_.experts);
+    expert_activated_ = field(config_.expert_intermediate, kMaxRows * config_.experts_per_token);
+    expert_out_ = field(h, kMaxRows * config_.experts_per_token);
+  }
+  list_ = carver.take<MatrixList>(1);
+  if (const auto* assistant = network_.assistant) {
+    next_hidden_ = field(assistant->backbone_hidden);
+    if (assistant->centroids > 0) {
+      centroid_scores_ = field(assistant->centroids);
+      cluster_scores_ = field(device_.clusters.rows, int64_t{kMaxRows} * assistant->kept_centroids);
+    }
+  }
+  const auto taps = static_cast<int64_t>(network_.program->taps.size()) * h;
+  taps_ = {carver.take<float>(static_cast<size_t>(kMaxRows * taps)), taps};
+
+  const int blocks = most_blocks(*network_.kv_config, *network_.layout);
+  size_t widest = 0, heads = 0;
+  for (const auto& layer : config_.layers) {
+    const int count = layer.kind == LayerKind::kSliding
+                          ? (config_.window + network_.layout->max_step_rows() + 1) / KeyBlocks::kSliding + 2
+                          : blocks;
+    widest = std::max(widest, static_cast<size_t>(count) * static_cast<size_t>(layer.q_size()));
+    heads = std::max(heads, static_cast<size_t>(layer.heads));
+  }
+  partials_ = carver.take<float>(widest * kMaxRows);
+  partial_weights_ = carver.take<float>(static_cast<size_t>(blocks) * heads * kMaxRows * 2);
+
+  const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
+  step_bytes_ = sizeof(Step) + static_cast<size_t>(pages) * kMaxRows * sizeof(std::byte*);
+  step_ = reinterpret_cast<Step*>(carver.take<std::byte>(step_bytes_));
+  int at = 0;
+  for (const auto kind : {LayerKind::kSliding, LayerKind::kFull}) {
+    Turns& turns = kind == LayerKind::kSliding ? sliding_turns_ : full_turns_;
+    for (const auto& layer : config_.layers) {
+      if (layer.kind == kind) turns.pairs = layer.rotated_pairs;
+    }
+    const auto pairs = static_cast<size_t>(turns.pairs);
+    turns.page = turn_tables_[at++] = carver.take<float>(kv::kPagePositions * pairs * 2);
+    turns.base = turn_tables_[at++] = carver.take<float>(static_cast<size_t>(pages) * pairs * 2);
+  }
+}
+
+void Executor::fill_turns() {
+  std::vector<float> table;
+  const auto fill = [&](float* to, const model::LayerConfig& layer, int count, int stride) {
+    table.resize(static_cast<size_t>(count) * static_cast<size_t>(layer.rotated_pairs) * 2);
+    size_t at = 0;
+    for (int i = 0; i < count; ++i) {
+      for (int pair = 0; pair < layer.rotated_pairs; ++pair) {
+        const double angle = model::Config::rope_frequency(layer, pair) * i * stride;
+        table[at++] = static_cast<float>(std::cos(angle));
+        table[at++] = static_cast<float>(std::sin(angle));
+      }
+    }
+    if (table.empty()) return;
+    gpu_.to_device(reinterpret_cast<std::byte*>(to), table.data(), table.size() * sizeof(float));
+    gpu_.finish();
+  };
+  const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
+  int at = 0;
+  for (const auto kind : {LayerKind::kSliding, LayerKind::kFull}) {
+    const model::LayerConfig* found = nullptr;
+    for (const auto& layer : config_.layers) {
+      if (layer.kind == kind) found = &layer;
+    }
+    if (found != nullptr) {
+      fill(turn_tables_[at], *found, kv::kPagePositions, 1);
+      fill(turn_tables_[at + 1], *found, pages, kv::kPagePositions);
+    }
+    at += 2;
+  }
+}
+
+Output Executor::run(const model::Program& program, std::span<const InputRow> rows,
+                     std::span<const kv::Cache* const> caches) {
+  SLIP_CHECK(static_cast<int>(rows.size()) <= max_rows_);
+  int outputs = 0;
+  for (size_t first = 0; first < rows.size();) {
+    // A cache's rows are only parted where one pass cannot hold them.
+    size_t end = std::min(rows.size(), first + kMaxRows);
+    if (end < rows.size() && rows[end].cache == rows[end - 1].cache) {
+      size_t start = end;
+      while (start > first && rows[start - 1].cache == rows[end].cache) --start;
+      if (start > first) end = start;
+    }
+    const auto piece = rows.subspan(first, end - first);
+    run_piece(program, piece, caches, static_cast<int>(first), outputs);
+    for (const InputRow& row : piece) outputs += row.output ? 1 : 0;
+    first = end;
+  }
+  return {.rows = outputs,
+          .logits = reinterpret_cast<const float*>(host_logits_.data()),
+          .hidden = out_hidden_.data(),
+          .taps = program.taps.empty() ? nullptr : reinterpret_cast<const float*>(host_taps_.data())};
+}
+
+void Executor::run_piece(const model::Program& program, std::span<const InputRow> rows,
+                         std::span<const kv::Cache* const> caches, int first_row, int first_output) {
+  write_inputs(program, rows);
+  write_step(rows, caches, first_output);
+  const int count = static_cast<int>(rows.size());
+  const bool outputs = std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; });
+  const bool timed = !phase_seconds_.empty() && &program == network_.program;
+  if (options_.graphs && !timed) {
+    Graph& graph = graphs_[{&program, count, outputs}];
+    if (!graph) {
+      gpu_.begin_capture();
+      launch_all(program, count, outputs);
+      graph = gpu_.end_capture();
+    }
+    gpu_.run(graph);
+  } else {
+    launch_all(program, count, outputs);
+  }
+  read_outputs(program, rows, first_row, first_output);
+  if (!timed) return;
+  for (size_t i = 0; i < phase_seconds_.size(); ++i)
+    phase_seconds_[i] += gpu_.seconds_between(static_cast<int>(i), static_cast<int>(i) + 1);
+}
+
+/// Embeddings and such: what the host looks up for every row.
+void Executor::write_inputs(const model::Program& program, std::span<const InputRow> rows) {
+  const model::Config& embed = *network_.embed_config;
+  auto* input = reinterpret_cast<float*>(host_input_.data());
+  const PhaseKind first = program.phases.front().kind;
+  const auto embed_row = [&](const InputRow& row, float* to) {
+    embed_reader_->floats(embed.embedding_row(row.token), to);
+    for (int i = 0; i < embed.hidden; ++i) to[i] *= embed.embed_scale;
+  };
+  for (const InputRow& row : rows) {
+    if (first == PhaseKind::kContext) {
+      std::memcpy(input, row.input, static_cast<size_t>(network_.context_inputs) * sizeof(float));
+    } else if (row.embedding != nullptr) {
+      std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+    } else {
+      embed_row(row, input);
+    }
+    if (first == PhaseKind::kDraftInput)
+      std::memcpy(input + embed.hidden, row.input, static_cast<size_t>(embed.hidden) * sizeof(float));
+    if (table_cols_ > 0) {
+      const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+      table_reader_->floats(id, input + padded(input_cols_));
+    }
+    input += input_.stride;
+  }
+  gpu_.to_device(reinterpret_cast<std::byte*>(input_.data), host_input_.data(),
+                 rows.size() * static_cast<size_t>(input_.stride) * sizeof(float));
+}
+
+void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches,
+                          int first_output) {
+  Step& step = *reinterpret_cast<Step*>(host_step_.data());
+  step.rows = static_cast<int>(rows.size());
+  step.groups = 0;
+  int pages = 0;
+  for (int n = 0; n < step.rows; ++n) {
+    const InputRow& row = rows[static_cast<size_t>(n)];
+    const kv::Cache& cache = *caches[static_cast<size_t>(row.cache)];
+    if (n == 0 || rows[static_cast<size_t>(n) - 1].cache != row.cache) {
+      RowGroup& group = step.group[step.groups++];
+      group = {.first = n, .count = 0, .ring = cache.ring(), .pages = pages, .first_key = {}, .end_key = {}};
+      for (std::byte* page : cache.pages()) step.pages[pages++] = page;
+      group.first_key[0] = row.sliding.first;
+      group.first_key[1] = row.full.first;
+    }
+    RowGroup& group = step.group[step.groups - 1];
+    ++group.count;
+    StepRow& to = step.row[n];
+    to = {.position = row.position,
+          .group = step.groups - 1,
+          .first = {row.sliding.first, row.full.first},
+          .end = {row.sliding.end, row.full.end}};
+    for (int kind = 0; kind < 2; ++kind) {
+      group.first_key[kind] = std::min(group.first_key[kind], to.first[kind]);
+      group.end_key[kind] = std::max(group.end_key[kind], to.end[kind]);
+    }
+    step.out_rows[n] = row.output ? first_output++ : -1;
+  }
+  gpu_.to_device(reinterpret_cast<std::byte*>(step_), host_step_.data(),
+                 sizeof(Step) + static_cast<size_t>(pages) * sizeof(std::byte*));
+}
+
+void Executor::read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
+                            int first_output) {
+  const PhaseKind last = program.phases.back().kind;
+  const Field& hidden = last == PhaseKind::kDraftHead ? next_hidden_ : hidden_;
+  const bool wants = std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; });
+  const auto cols = static_cast<size_t>(last == PhaseKind::kDraftHead ? network_.assistant->backbone_hidden
+                                                                      : config_.hidden);
+  auto* host = reinterpret_cast<float*>(host_hidden_.data());
+  if (wants) {
+    gpu_.to_host(host, reinterpret_cast<const std::byte*>(hidden.data),
+                 rows.size() * static_cast<size_t>(hidden.stride) * sizeof(float));
+  }
+  if (!program.taps.empty()) {
+    const auto bytes = static_cast<size_t>(taps_.stride) * sizeof(float);
+    gpu_.to_host(host_taps_.data() + static_cast<size_t>(first_row) * bytes,
+                 reinterpret_cast<const std::byte*>(taps_.data), rows.size() * bytes);
+  }
+  const bool clusters = wants && last == PhaseKind::kDraftHead && device_.clusters.present();
+  if (clusters) {
+    const auto scores = static_cast<size_t>(network_.assistant->kept_centroids) *
+                        static_cast<size_t>(cluster_scores_.stride) * sizeof(float) * rows.size();
+    gpu_.to_host(host_clusters_.data(), reinterpret_cast<const std::byte*>(list_), sizeof(MatrixList));
+    gpu_.to_host(host_clusters_.data() + sizeof(MatrixList),
+                 reinterpret_cast<const std::byte*>(cluster_scores_.data), scores);
+  }
+  gpu_.finish();
+  if (!wants) return;
+  for (size_t n = 0; n < rows.size(); ++n) {
+    if (!rows[n].output) continue;
+    std::memcpy(&out_hidden_[static_cast<size_t>(first_output) * cols],
+                host + n * static_cast<size_t>(hidden.stride), cols * sizeof(float));
+    if (clusters) spread_scores(static_cast<int>(n), first_output);
+    ++first_output;
+  }
+}
+
+/// Scores to the places of their tokens; everything else is -infinity. A row's memory is filled once and then
+/// kept clean: what a step writes is taken back by the next one.
+void Executor::spread_scores(int row, int out_row) {
+  const int kept = network_.assistant->kept_centroids;
+  const int64_t size = device_.clusters.rows;
+  const auto& ordering = network_.assistant_weights->ordering;
+  constexpr float kUnscored = -std::numeric_limits<float>::infinity();
+  auto* logits = reinterpret_cast<float*>(host_logits_.data()) + int64_t{out_row} * config_.vocab;
+  const auto& list = *reinterpret_cast<const MatrixList*>(host_clusters_.data());
+  const auto* scores = reinterpret_cast<const float*>(host_clusters_.data() + sizeof(MatrixList));
+  int* last = &spread_clusters_[static_cast<size_t>(out_row * kept)];
+  const auto tokens = [&](int cluster) { return &ordering[static_cast<size_t>(cluster * size)]; };
+  if (spread_[static_cast<size_t>(out_row)] == 0) {
+    std::fill(logits, logits + config_.vocab, kUnscored);
+    spread_[static_cast<size_t>(out_row)] = 1;
+  } else {
+    for (int i = 0; i < kept; ++i) {
+      for (int64_t j = 0; j < size; ++j) logits[tokens(last[i])[j]] = kUnscored;
+    }
+  }
+  for (int i = 0; i < kept; ++i) {
+    const int cluster = list.matrix[row * kept + i];
+    const float* from = scores + (int64_t{row} * kept + i) * cluster_scores_.stride;
+    for (int64_t j = 0; j < size; ++j) logits[tokens(cluster)[j]] = from[j];
+    last[i] = cluster;
+  }
+}
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,179 @@
+// Executor: the phases of a Program on a GPU, for up to 16 rows at a time; more rows go through in pieces of
+// 16, in order, which gives every row the same bits. A phase is one or a few launches (kernels/); where it ends
+// with a sum into the residual stream, the sum is left to the launches that read the stream next, which make
+// it up for themselves (kernels/stage.h). What changes from step to step lies in memory, so the launches of a
+// width are recorded once and a step is one command. No memory is taken after construction except for these
+// recordings, at the first step of a width.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "backend/batch.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device_weights.h"
+#include "backend/cuda/gpu.h"
+#include "backend/cuda/kernels/step.h"
+#include "base/buffer.h"
+#include "model/program.h"
+
+namespace slip::backend::cuda {
+
+/// What an executor runs. Everything is owned elsewhere and outlives it.
+struct Network {
+  const model::Program* program = nullptr;  // sets sizes; run() may be given another one of the same sizes
+  const DeviceWeights* weights = nullptr;
+  // Whose layers own the caches: the network itself, or the target of an assistant.
+  const model::Config* kv_config = nullptr;
+  const model::Weights* kv_weights = nullptr;
+  const DeviceWeights* kv_device_weights = nullptr;
+  const kv::Layout* layout = nullptr;
+  // Whose table embeds tokens, and the head: the network's own, or the target's.
+  const model::Config* embed_config = nullptr;
+  const model::Weights* embed_weights = nullptr;
+  const PackedMatrix* head = nullptr;
+  // Drafters only.
+  const model::AssistantConfig* assistant = nullptr;
+  const model::AssistantWeights* assistant_weights = nullptr;
+  const model::Vector* context_norm = nullptr;
+  int context_inputs = 0;  // taps * h
+};
+
+/// Keys a row sees, by position: [first, end).
+struct KeySpan {
+  int first = 0;
+  int end = 0;
+};
+
+/// One row of a run.
+struct InputRow {
+  int token = 0;
+  const float* embedding = nullptr;  // replaces the token's, see Row
+  const float* input = nullptr;      // hidden state of a draft step, taps of a context row
+  int position = 0;
+  int cache = 0;  // index into the run's caches; rows of one cache stand together
+  bool output = true;
+  KeySpan sliding = {}, full = {};
+};
+
+class Executor {
+ public:
+  Executor(const Network& network, Gpu& gpu, const CudaOptions& options, int max_rows);
+
+  /// The rows and caches must stay until it returns. Rows of a block that see one another ahead of their
+  /// positions must come at most 16 at a time.
+  Output run(const model::Program& program, std::span<const InputRow> rows,
+             std::span<const kv::Cache* const> caches);
+  int max_rows() const { return max_rows_; }
+  size_t memory_bytes() const { return memory_.size(); }
+
+  /// From now on, seconds of each phase of the network's program; steps then run unrecorded, with a mark after
+  /// every phase.
+  void time_phases() { phase_seconds_.assign(network_.program->phases.size(), 0.0); }
+  const std::vector<double>& phase_seconds() const { return phase_seconds_; }
+
+ private:
+  /// Rows of floats on the device.
+  struct Field {
+    float* data = nullptr;
+    int64_t stride = 0;
+  };
+  /// A sum into the stream that has not been made yet.
+  struct Pending {
+    bool waits = false;
+    Field branch;
+    const float* norm = nullptr;
+    float scalar = 1;
+    int tap = -1;
+  };
+
+  // executor.cpp
+  void plan_memory(Carver& carver);
+  void fill_turns();
+  void run_piece(const model::Program& program, std::span<const InputRow> rows,
+                 std::span<const kv::Cache* const> caches, int first_row, int first_output);
+  void write_inputs(const model::Program& program, std::span<const InputRow> rows);
+  void write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches, int first_output);
+  void read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
+                    int first_output);
+  void launch_all(const model::Program& program, int rows, bool outputs);
+
+  // phases.cpp: each adds its launches for `rows_` rows.
+  void phase(const model::Program& program, const model::Phase& phase);
+  void per_layer_inputs();
+  void qkv(int layer, bool queries);
+  void heads(int layer, bool queries);
+  void attend_layer(int layer);
+  void attention_out(int layer);
+  void gate_up(int layer);
+  void down(int layer);
+  void experts(int layer);
+  void per_layer_mix(int layer);
+  void head();
+  void draft_input();
+  void draft_head();
+  void context();
+  void context_kv(int layer);
+
+  Job new_job() const;
+  /// The stream as input of the next launch, which also makes a pending sum and keeps it.
+  Input take_stream();
+  static Input plain(const Field& field, int cols);
+  void add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out);
+  void start(Job& job, int listed = 1);
+  void leave_sum(const Field& branch, const model::Vector& norm, float scalar, int tap);
+  void end_layer(int layer, const Field& branch, const model::Vector& norm);
+  CacheLayer cache_layer(int layer) const;
+  const Turns& turns(model::LayerKind kind) const {
+    return kind == model::LayerKind::kSliding ? sliding_turns_ : full_turns_;
+  }
+  const model::LayerConfig& layer_config(int layer) const { return config_.layers[static_cast<size_t>(layer)]; }
+  const model::LayerWeights& layer_weights(int layer) const {
+    return weights_.layers[static_cast<size_t>(layer)];
+  }
+  const DeviceLayer& device_layer(int layer) const { return device_.layers[static_cast<size_t>(layer)]; }
+
+  const Network network_;
+  const model::Config& config_;
+  const model::Weights& weights_;
+  const DeviceWeights& device_;
+  Gpu& gpu_;
+  const CudaOptions options_;
+  const int max_rows_;
+  int input_cols_ = 0, table_cols_ = 0;
+
+  DeviceMemory memory_;
+  Field input_, table_;  // rows of the host, side by side: one copy brings both
+  Field streams_[2], projected_, query_, key_, value_, attended_, activated_, per_layer_, gated_, hidden_;
+  Field router_scores_, expert_activated_, expert_out_;
+  Field next_hidden_, centroid_scores_, cluster_scores_, taps_;
+  MatrixList* list_ = nullptr;
+  float* partials_ = nullptr;
+  float* partial_weights_ = nullptr;
+  Step* step_ = nullptr;
+  size_t step_bytes_ = 0;
+  float* turn_tables_[4] = {};  // page and base of sliding layers, of full ones
+  Turns sliding_turns_, full_turns_;
+
+  PinnedMemory host_input_, host_step_, host_logits_, host_hidden_, host_taps_, host_clusters_;
+  std::vector<float> out_hidden_;    // [max_rows][h], as Output has it
+  std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits
+  std::vector<uint8_t> spread_;      // [max_rows]: the row's logits have been set to -infinity once
+  void spread_scores(int row, int out_row);
+
+  // While launches are added.
+  const model::Program* program_ = nullptr;
+  int rows_ = 0;
+  bool outputs_ = false;
+  Field stream_;
+  Pending pending_;
+  std::vector<double> phase_seconds_;  // empty = not timed
+
+  std::map<std::tuple<const model::Program*, int, bool>, Graph> graphs_;
+  std::unique_ptr<tensor::RowReader> embed_reader_, table_reader_;
+};
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,193 @@
+#include "backend/cuda/gpu.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+double gib(size_t bytes) {
+  return static_cast<double>(bytes) / 0x1p30;
+}
+
+cudaStream_t stream_of(const Gpu& gpu) {
+  return static_cast<cudaStream_t>(gpu.stream());
+}
+
+}  // namespace
+
+void fail_gpu(const std::string& sentence) {
+  throw Error(ErrorKind::kRuntime, sentence);
+}
+void check_gpu(int status, const char* what) {
+  if (status == cudaSuccess) return;
+  fail(ErrorKind::kRuntime, "the GPU stopped at {}: {}", what,
+       cudaGetErrorString(static_cast<cudaError_t>(status)));
+}
+
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+std::string why_no_gpu() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (status == cudaErrorInsufficientDriver || status == cudaErrorNoDevice ||
+      (status == cudaSuccess && count == 0))
+    return "this machine has no NVIDIA GPU with a driver";
+  return std::string("the NVIDIA driver says: ") + cudaGetErrorString(status);
+}
+
+GpuInfo gpu_info(int device) {
+  cudaDeviceProp properties;
+  check_gpu(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
+  return {.name = properties.name,
+          .processors = properties.multiProcessorCount,
+          .major = properties.major,
+          .minor = properties.minor,
+          .memory = properties.totalGlobalMem,
+          .shared_bytes = properties.sharedMemPerBlockOptin};
+}
+
+size_t gpu_free_bytes(int device) {
+  size_t available = 0, total = 0;
+  check_gpu(cudaSetDevice(device), "choosing the device");
+  check_gpu(cudaMemGetInfo(&available, &total), "asking for free memory");
+  return available;
+}
+
+DeviceMemory::DeviceMemory(size_t bytes, const char* what) : size_(std::max<size_t>(bytes, 256)) {
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, size_);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t available = 0, total = 0;
+    cudaMemGetInfo(&available, &total);
+    fail(ErrorKind::kOutOfMemory,
+         "{} need {:.2f} GiB on the GPU and {:.2f} of {:.2f} are free, {:.2f} too few; use a smaller context, "
+         "fewer bits, or --device cpu",
+         what, gib(size_), gib(available), gib(total), gib(size_ - std::min(size_, available)));
+  }
+  check_gpu(status, what);
+  data_ = static_cast<std::byte*>(data);
+}
+DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) cudaFree(data_);
+}
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+PinnedMemory::PinnedMemory(size_t bytes, const char* what) : size_(std::max<size_t>(bytes, 256)) {
+  void* data = nullptr;
+  const cudaError_t status = cudaHostAlloc(&data, size_, cudaHostAllocPortable | cudaHostAllocMapped);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    fail(ErrorKind::kOutOfMemory, "{} need {:.2f} GiB of pinned memory, which the system refuses", what,
+         gib(size_));
+  }
+  check_gpu(status, what);
+  data_ = static_cast<std::byte*>(data);
+}
+PinnedMemory::~PinnedMemory() {
+  if (data_ != nullptr) cudaFreeHost(data_);
+}
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Graph::~Graph() {
+  if (handle_ != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle_));
+}
+Graph& Graph::operator=(Graph&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+struct Gpu::Marks {
+  std::vector<cudaEvent_t> events;
+  ~Marks() {
+    for (cudaEvent_t event : events) cudaEventDestroy(event);
+  }
+};
+
+Gpu::Gpu(int device) : device_(device), marks_(std::make_unique<Marks>()) {
+  if (gpu_count() == 0) fail_usage("--device cuda: {}; use --device cpu", why_no_gpu());
+  if (device >= gpu_count())
+    fail_usage("--device cuda:{}: this machine has {} GPUs, numbered from 0", device, gpu_count());
+  check_gpu(cudaSetDevice(device), "choosing the device");
+  info_ = gpu_info(device);
+  cudaStream_t stream;
+  check_gpu(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  stream_ = stream;
+}
+Gpu::~Gpu() {
+  marks_.reset();
+  cudaStreamDestroy(stream_of(*this));
+}
+
+void Gpu::to_device(std::byte* device, const void* host, size_t bytes) {
+  check_gpu(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_of(*this)), "a copy to it");
+}
+void Gpu::to_host(void* host, const std::byte* device, size_t bytes) {
+  check_gpu(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_of(*this)), "a copy from it");
+}
+void Gpu::clear(std::byte* device, size_t bytes) {
+  check_gpu(cudaMemsetAsync(device, 0, bytes, stream_of(*this)), "clearing memory");
+}
+void Gpu::finish() {
+  check_gpu(cudaStreamSynchronize(stream_of(*this)), "running a step");
+}
+
+void Gpu::begin_capture() {
+  check_gpu(cudaStreamBeginCapture(stream_of(*this), cudaStreamCaptureModeThreadLocal), "capturing a graph");
+}
+Graph Gpu::end_capture() {
+  cudaGraph_t graph;
+  check_gpu(cudaStreamEndCapture(stream_of(*this), &graph), "capturing a graph");
+  cudaGraphExec_t executable;
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check_gpu(status, "making a graph");
+  return Graph(executable);
+}
+void Gpu::run(const Graph& graph) {
+  check_gpu(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.handle()), stream_of(*this)), "starting a graph");
+}
+
+void Gpu::mark(int number) {
+  while (static_cast<int>(marks_->events.size()) <= number) {
+    cudaEvent_t event;
+    check_gpu(cudaEventCreate(&event), "making an event");
+    marks_->events.push_back(event);
+  }
+  check_gpu(cudaEventRecord(marks_->events[static_cast<size_t>(number)], stream_of(*this)), "marking time");
+}
+double Gpu::seconds_between(int from, int to) {
+  float milliseconds = 0;
+  check_gpu(cudaEventElapsedTime(&milliseconds, marks_->events[static_cast<size_t>(from)],
+                             marks_->events[static_cast<size_t>(to)]),
+        "reading time");
+  return milliseconds * 1e-3;
+}
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,34 @@
+// Device-side addresses in the KV cache of kv/layout.h, and rotations.
+#pragma once
+
+#include "backend/cuda/kernels/device.h"
+#include "backend/cuda/kernels/step.h"
+
+namespace slip::backend::cuda {
+
+inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
+
+/// [head_dim] bf16 of one part at one position.
+__device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const Step* step, int group, int part,
+                                                 int kv_head, int position) {
+  const RowGroup& rows = step->group[group];
+  const int page = position / kCachePage;
+  std::byte* base = layer.ring ? load_fresh(&rows.ring) + page % layer.ring_pages * layer.ring_page_bytes
+                               : load_fresh(&step->pages[load_fresh(&rows.pages) + page]);
+  const int64_t row = static_cast<int64_t>(part * layer.kv_heads + kv_head) * kCachePage + position % kCachePage;
+  return base + layer.page_offset + row * layer.head_dim * 2;
+}
+
+struct Turn {
+  float cosine, sine;
+};
+__device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pair) {
+  const auto read = [](const float* table, int64_t index) {
+    return Turn{__ldg(table + 2 * index), __ldg(table + 2 * index + 1)};
+  };
+  const Turn base = read(turns.base, static_cast<int64_t>(position / kCachePage) * turns.pairs + pair);
+  const Turn page = read(turns.page, static_cast<int64_t>(position % kCachePage) * turns.pairs + pair);
+  return {base.cosine * page.cosine - base.sine * page.sine, base.sine * page.cosine + base.cosine * page.sine};
+}
+
+}  // namespace slip::backend::cuda

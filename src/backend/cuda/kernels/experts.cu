@@ -1,0 +1,201 @@
+// The mixture of experts around its matrices: choosing experts, and adding up what they gave.
+#include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/step.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kMostExperts = 256;
+constexpr int kScoresPerLane = kMostExperts / 32;
+
+/// The best of a warp's candidates, the lower index among equals, on every lane.
+__device__ void best_of_warp(float& value, int& index) {
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const float other = shuffle_xor(value, mask);
+    const int other_index = shuffle_xor(index, mask);
+    if (other > value || (other == value && other_index < index)) {
+      value = other;
+      index = other_index;
+    }
+  }
+}
+
+/// One block; warp n chooses for row n. Then thread e lists who chose expert e.
+__global__ void __launch_bounds__(kThreads) route_kernel(const __grid_constant__ RouteJob job) {
+  grid_launch_next();
+  grid_wait();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  auto* slots = reinterpret_cast<int*>(shared_memory());  // [experts][kMaxRows]
+  for (int i = threadIdx.x; i < job.experts * kMaxRows; i += kThreads) slots[i] = -1;
+  __syncthreads();
+  if (warp < job.rows) {
+    float scores[kScoresPerLane];
+#pragma unroll
+    for (int j = 0; j < kScoresPerLane; ++j) {
+      const int e = lane + 32 * j;
+      scores[j] = e < job.experts ? load_fresh(job.scores + warp * job.stride + e) : -INFINITY;
+    }
+    float highest = 0, total = 0;
+    for (int slot = 0; slot < job.chosen; ++slot) {
+      float value = -INFINITY;
+      int index = kMostExperts;
+#pragma unroll
+      for (int j = 0; j < kScoresPerLane; ++j) {
+        if (scores[j] > value) {
+          value = scores[j];
+          index = lane + 32 * j;
+        }
+      }
+      best_of_warp(value, index);
+      if (slot == 0) highest = value;
+      const float weight = expf(value - highest);
+      total += weight;
+#pragma unroll
+      for (int j = 0; j < kScoresPerLane; ++j) {
+        if (lane + 32 * j == index) scores[j] = -INFINITY;
+      }
+      if (lane == 0 && index < job.experts) {
+        slots[index * kMaxRows + warp] = slot;
+        job.list->share[warp][slot] = weight * __ldg(job.expert_scale + index);
+      }
+    }
+    __syncwarp();
+    for (int slot = lane; slot < job.chosen; slot += 32) job.list->share[warp][slot] /= total;
+  }
+  __syncthreads();
+  const int e = threadIdx.x;
+  const auto chosen = [&](int expert) {
+    for (int n = 0; n < job.rows; ++n) {
+      if (slots[expert * kMaxRows + n] >= 0) return true;
+    }
+    return false;
+  };
+  auto* active = slots + job.experts * kMaxRows;
+  if (e < job.experts) active[e] = chosen(e) ? 1 : 0;
+  __syncthreads();
+  if (e < job.experts) {
+    int before = 0;
+    for (int other = 0; other < e; ++other) before += active[other];
+    if (active[e] == 1) {
+      job.list->matrix[before] = e;
+      for (int n = 0; n < kMaxRows; ++n) job.list->slot[before][n] = slots[e * kMaxRows + n];
+    }
+    if (e == job.experts - 1) job.list->count = before + active[e];
+  }
+}
+
+/// One block per row; a thread has the columns threadIdx.x + 512 i.
+__global__ void __launch_bounds__(kThreads) combine_kernel(const __grid_constant__ CombineJob job) {
+  grid_launch_next();
+  grid_wait();
+  const int row = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  auto* partial = reinterpret_cast<float*>(shared_memory());  // [2][16]
+  float* dense = job.dense + row * job.dense_stride;
+  const auto sum_at = [&](int col) {
+    float sum = 0;
+    for (int slot = 0; slot < job.chosen; ++slot) {
+      const float out = load_fresh(job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride + col);
+      sum = fmaf(load_fresh(&job.list->share[row][slot]), out, sum);
+    }
+    return sum;
+  };
+  float dense_squares = 0, expert_squares = 0;
+  for (int col = threadIdx.x; col < job.cols; col += kThreads) {
+    const float x = load_fresh(dense + col), y = sum_at(col);
+    dense_squares = fmaf(x, x, dense_squares);
+    expert_squares = fmaf(y, y, expert_squares);
+  }
+  dense_squares = warp_sum(dense_squares);
+  expert_squares = warp_sum(expert_squares);
+  if (lane == 0) {
+    partial[warp] = dense_squares;
+    partial[16 + warp] = expert_squares;
+  }
+  __syncthreads();
+  const auto factor = [&](const float* parts) {
+    float sum = 0;
+    for (int w = 0; w < kThreads / 32; ++w) sum += parts[w];
+    return 1.0f / sqrtf(sum / static_cast<float>(job.cols) + job.epsilon);
+  };
+  const float dense_factor = factor(partial), expert_factor = factor(partial + 16);
+  for (int col = threadIdx.x; col < job.cols; col += kThreads) {
+    const float x = load_fresh(dense + col) * dense_factor * __ldg(job.dense_norm + col);
+    dense[col] = x + sum_at(col) * expert_factor * __ldg(job.expert_norm + col);
+  }
+}
+
+/// One block per row: thread t has scores t, t + 512, ...; each round takes the best that is left.
+__global__ void __launch_bounds__(kThreads) cluster_kernel(const __grid_constant__ ClusterJob job) {
+  grid_launch_next();
+  grid_wait();
+  auto* scores = reinterpret_cast<float*>(shared_memory());
+  auto* best = scores + job.clusters;               // [16]
+  auto* where = reinterpret_cast<int*>(best + 16);  // [16]
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int i = threadIdx.x; i < job.clusters; i += kThreads)
+    scores[i] = load_fresh(job.scores + blockIdx.x * job.stride + i);
+  for (int round = 0; round < job.kept; ++round) {
+    __syncthreads();
+    float value = -INFINITY;
+    int index = job.clusters;
+    for (int i = threadIdx.x; i < job.clusters; i += kThreads) {
+      if (scores[i] > value) {
+        value = scores[i];
+        index = i;
+      }
+    }
+    best_of_warp(value, index);
+    if (lane == 0) {
+      best[warp] = value;
+      where[warp] = index;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int w = 1; w < kThreads / 32; ++w) {
+        if (best[w] > best[0] || (best[w] == best[0] && where[w] < where[0])) {
+          best[0] = best[w];
+          where[0] = where[w];
+        }
+      }
+      if (where[0] < job.clusters) scores[where[0]] = NAN;  // chosen: greater than nothing
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int count = 0;
+    for (int i = 0; i < job.clusters && count < job.kept; ++i) {
+      if (scores[i] == scores[i]) continue;
+      const int at = blockIdx.x * job.kept + count;
+      job.list->matrix[at] = i;
+      for (int n = 0; n < kMaxRows; ++n)
+        job.list->slot[at][n] = n == static_cast<int>(blockIdx.x) ? count : -1;
+      ++count;
+    }
+    if (blockIdx.x == 0) job.list->count = job.rows * job.kept;
+  }
+}
+
+}  // namespace
+
+void route(Gpu& gpu, const RouteJob& job) {
+  launch(gpu,
+         {.blocks = 1,
+          .threads = kThreads,
+          .shared_bytes = static_cast<size_t>(job.experts) * (kMaxRows + 1) * sizeof(int)},
+         route_kernel, job);
+}
+
+void combine(Gpu& gpu, const CombineJob& job) {
+  launch(gpu, {.blocks = job.rows, .threads = kThreads, .shared_bytes = 32 * sizeof(float)}, combine_kernel, job);
+}
+
+void choose_clusters(Gpu& gpu, const ClusterJob& job) {
+  launch(gpu,
+         {.blocks = job.rows,
+          .threads = kThreads,
+          .shared_bytes = static_cast<size_t>(job.clusters + 32) * sizeof(float)},
+         cluster_kernel, job);
+}
+
+}  // namespace slip::backend::cuda

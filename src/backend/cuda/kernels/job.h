@@ -1,0 +1,90 @@
+// What one launch of product.cu does: up to four matrices that are multiplied with rows at the same time, each
+// by blocks of its own. A job is plain data; executors fill it once per width and phase.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/packed_matrix.h"
+#include "model/config.h"
+
+namespace slip::backend::cuda {
+
+inline constexpr int kMaxRows = 16;      // of one pass: two column tiles of the tensor cores
+inline constexpr int kMaxListed = 512;  // matrices of a stack that one launch reads
+
+/// Which matrices of a stack (the experts of a layer, the clusters of a head) a step reads, and for which rows.
+/// On the device.
+struct MatrixList {
+  int count;
+  int matrix[kMaxListed];          // ascending for experts
+  int slot[kMaxListed][kMaxRows];  // of the row's choices, which one this is; -1 = the row did not choose it
+  float share[kMaxRows][64];       // of experts, by slot
+};
+inline constexpr int kMaxChosen = 64;
+
+/// Where activation rows come from. x = rows, then if there is a branch x = (x + norm(branch)) * scalar, then
+/// x is what the segment multiplies with, normed if it says so.
+struct Input {
+  const float* rows = nullptr;  // [n][stride]; null = the branch alone
+  int64_t stride = 0;
+  int cols = 0;
+  const float* branch = nullptr;  // [n][branch_stride]
+  int64_t branch_stride = 0;
+  const float* branch_norm = nullptr;  // [cols], null = added as it is
+  float scalar = 1;
+  float epsilon = 0;
+  // The first block of the launch keeps x here, and once more in `tap`. Not where `rows` are.
+  float* keep = nullptr;
+  int64_t keep_stride = 0;
+  float* tap = nullptr;
+  int64_t tap_stride = 0;
+  // Row n is row n * slots + (its slot for the matrix at hand) of `rows`, and nothing where it did not choose it.
+  int slots = 0;
+};
+
+enum class Epilogue : int {
+  kStore,      // out = y
+  kGated,      // out = activation(gate) * up, of a pair
+  kGeluTimes,  // out = gelu(y) * other
+  kLogits,     // out[out_rows[n]] = softcap(y), where that is not negative
+};
+
+struct Segment {
+  PackedMatrix matrix;
+  int first_block = 0, blocks = 0;
+  Input in;
+  bool normed = false;
+  const float* norm = nullptr;  // [cols] weight; null = 1
+  float norm_scale = 1;
+  float* keep_normed = nullptr;  // the first block keeps the normed rows here, [n][cols]
+  int64_t keep_normed_stride = 0;
+  Epilogue epilogue = Epilogue::kStore;
+  model::Activation activation = model::Activation::kGeluTanh;
+  float* out = nullptr;  // [n][out_stride]; of a stack [n * out_slots + slot][out_stride]
+  int64_t out_stride = 0;
+  int out_slots = 0;
+  const float* other = nullptr;
+  int64_t other_stride = 0;
+  float softcap = 0;
+  const int* out_rows = nullptr;
+};
+
+inline constexpr int kMaxSegments = 4;
+
+struct Job {
+  Segment segments[kMaxSegments];
+  int segment_count = 0;
+  int rows = 0;           // of the step
+  int rows_per_pass = 0;  // as many as shared memory holds
+  const MatrixList* list = nullptr;
+};
+
+class Gpu;
+/// Once per process and device, before the first product().
+void prepare_products(Gpu& gpu);
+/// Deals the device's blocks out to the segments by bytes and sets rows_per_pass. `listed`: how many matrices of
+/// a stack are read, more or less.
+void plan_blocks(const Gpu& gpu, Job& job, int listed);
+void product(Gpu& gpu, const Job& job);
+
+}  // namespace slip::backend::cuda

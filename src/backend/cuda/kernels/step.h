@@ -1,0 +1,167 @@
+// Step: what changes from one step to the next, copied to the device before it: the rows, whose caches they
+// belong to and which keys they see. And KeyBlocks: how keys are cut for attention.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/kernels/job.h"
+
+namespace slip::backend::cuda {
+
+struct StepRow {
+  int position;
+  int group;
+  int first[2], end[2];  // keys it sees, [first, end), of sliding and of full layers
+};
+
+/// Consecutive rows with one cache.
+struct RowGroup {
+  int first, count;
+  std::byte* ring;  // of the cache; see kv::Cache
+  int pages;        // its first entry of Step::pages
+  int first_key[2], end_key[2];  // of all its rows
+};
+
+struct Step {
+  int rows, groups;
+  StepRow row[kMaxRows];
+  RowGroup group[kMaxRows];
+  int out_rows[kMaxRows];  // where a row's logits go; -1 = nowhere
+  std::byte* pages[1];     // of full layers, group after group; as many as there are
+};
+
+/// Fixed cuts by absolute position, so that a row's attention is split the same way in any company: short
+/// blocks in the window and at the start, where parallel work is scarce, long ones further out, where there are
+/// many and merging them costs.
+struct KeyBlocks {
+  static constexpr int kSliding = 64;
+  static constexpr int kNear = 128, kNearEnd = 8192;
+  static constexpr int kMiddle = 512, kMiddleEnd = 65536;
+  static constexpr int kFar = 2048;
+  static constexpr int kNearCount = kNearEnd / kNear;
+  static constexpr int kMiddleCount = (kMiddleEnd - kNearEnd) / kMiddle;
+
+  static constexpr int of(bool sliding, int position) {
+    if (sliding) return position / kSliding;
+    if (position < kNearEnd) return position / kNear;
+    if (position < kMiddleEnd) return kNearCount + (position - kNearEnd) / kMiddle;
+    return kNearCount + kMiddleCount + (position - kMiddleEnd) / kFar;
+  }
+  /// First position of a block.
+  static constexpr int start(bool sliding, int block) {
+    if (sliding) return block * kSliding;
+    if (block < kNearCount) return block * kNear;
+    block -= kNearCount;
+    if (block < kMiddleCount) return kNearEnd + block * kMiddle;
+    return kMiddleEnd + (block - kMiddleCount) * kFar;
+  }
+};
+
+/// Where a layer's keys and values are.
+struct CacheLayer {
+  bool ring = false;
+  bool k_is_v = false;
+  int kv_heads = 0, head_dim = 0;
+  int ring_pages = 0;
+  int64_t ring_page_bytes = 0;
+  int64_t page_offset = 0;
+};
+
+/// Rotations by position: turn(position) = base[position / 256] * page[position % 256], cosine and sine.
+struct Turns {
+  const float* page = nullptr;  // [256][pairs][2]
+  const float* base = nullptr;  // [pages][pairs][2]
+  int pairs = 0;
+};
+
+/// Queries, keys and values of one layer, as projected: normed, turned, and keys and values stored.
+struct HeadsJob {
+  const Step* step = nullptr;
+  int rows = 0;
+  int heads = 0;  // 0 = nobody reads the queries
+  bool stores = false;
+  bool v_norm = true;
+  float epsilon = 0;
+  CacheLayer cache;
+  int head_dim = 0;
+  Turns turns;
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  float* query = nullptr;  // in place
+  const float* key = nullptr;
+  const float* value = nullptr;
+  int64_t query_stride = 0, kv_stride = 0;
+};
+
+struct AttendJob {
+  const Step* step = nullptr;
+  int rows = 0;
+  bool sliding = false;
+  int heads = 0;
+  CacheLayer cache;
+  Turns turns;                    // of keys that are rebuilt from K = V
+  const float* k_norm = nullptr;  // of the layer that owns them
+  const float* query = nullptr;
+  int64_t query_stride = 0;
+  float* partials = nullptr;  // [block][row][head][head_dim]
+  float* weights = nullptr;   // [block][row][head][2]: the largest score, the sum of the others relative to it
+  float* out = nullptr;
+  int64_t out_stride = 0;
+};
+
+class Gpu;
+void finish_heads(Gpu& gpu, const HeadsJob& job);
+void prepare_attention(Gpu& gpu);
+/// Attention in two launches: by blocks of keys, and their merger in the order of position.
+void attend(Gpu& gpu, const AttendJob& job);
+
+/// Per-layer inputs: mixed = (norm(mixed * scale) + table * table_scale) * sqrt(1/2), per layer of `dim`.
+struct PerLayerJob {
+  int rows = 0, layers = 0, dim = 0;
+  float* mixed = nullptr;
+  int64_t stride = 0;
+  const float* table = nullptr;
+  int64_t table_stride = 0;
+  const float* norm = nullptr;
+  float scale = 1, table_scale = 1, epsilon = 0;
+};
+void mix_per_layer(Gpu& gpu, const PerLayerJob& job);
+
+/// The experts of each row from its scores, and who chose whom.
+struct RouteJob {
+  int rows = 0, experts = 0, chosen = 0;
+  const float* scores = nullptr;
+  int64_t stride = 0;
+  const float* expert_scale = nullptr;
+  MatrixList* list = nullptr;
+};
+void route(Gpu& gpu, const RouteJob& job);
+
+/// dense = norm(dense) + norm(sum over slots of share * out)
+struct CombineJob {
+  int rows = 0, cols = 0, chosen = 0;
+  float* dense = nullptr;
+  int64_t dense_stride = 0;
+  const float* out = nullptr;
+  int64_t out_stride = 0;
+  const float* dense_norm = nullptr;
+  const float* expert_norm = nullptr;
+  float epsilon = 0;
+  const MatrixList* list = nullptr;
+};
+void combine(Gpu& gpu, const CombineJob& job);
+
+/// The best clusters of each row, in ascending order, as a list of matrices: kept after kept, row after row.
+struct ClusterJob {
+  int rows = 0, clusters = 0, kept = 0;
+  const float* scores = nullptr;
+  int64_t stride = 0;
+  MatrixList* list = nullptr;
+};
+void choose_clusters(Gpu& gpu, const ClusterJob& job);
+
+/// Seconds to read `bytes` once.
+void read_memory(Gpu& gpu, const std::byte* data, size_t bytes, float* sink);
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,20 @@
+// Packing: from a matrix as its checkpoint stores it to the layout of packed_matrix.h, on the host.
+#pragma once
+
+#include <span>
+
+#include "backend/cuda/packed_matrix.h"
+#include "base/thread_pool.h"
+#include "tensor/matrix.h"
+
+namespace slip::backend::cuda {
+
+/// The layout of `source`, cut into matrices of `rows` rows; with `other` for pairs of the same shape. Throws
+/// Error(kBadFile) for an encoding that the kernels do not have.
+PackedMatrix plan(const tensor::Matrix& source, int64_t rows, const tensor::Matrix* other = nullptr);
+
+/// Tiles [first, end), counted through all matrices of the stack, to `host`.
+void pack(const tensor::Matrix& source, const tensor::Matrix* other, const PackedMatrix& packed, int64_t first,
+          int64_t end, std::byte* host, ThreadPool& pool);
+
+}  // namespace slip::backend::cuda

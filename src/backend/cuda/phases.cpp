@@ -1,0 +1,388 @@
+// The launches of every phase. Products (kernels/job.h) carry most of the work; what a phase adds to the stream
+// is left pending for the launches that read the stream next.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/executor.h"
+#include "base/check.h"
+
+namespace slip::backend::cuda {
+
+using model::LayerKind;
+using model::PhaseKind;
+
+namespace {
+
+/// Experts that `rows` rows of 1-in-`experts` choices read, if they choose independently.
+int expected_experts(int rows, int experts, int chosen) {
+  const double miss = std::pow(1.0 - static_cast<double>(chosen) / experts, rows);
+  return std::max(1, static_cast<int>(experts * (1 - miss) + 0.5));
+}
+
+}  // namespace
+
+void Executor::launch_all(const model::Program& program, int rows, bool outputs) {
+  program_ = &program;
+  rows_ = rows;
+  outputs_ = outputs;
+  pending_ = {};
+  stream_ = input_;
+  const bool timed = !phase_seconds_.empty() && &program == network_.program;
+  int mark = 0;
+  if (timed) gpu_.mark(mark++);
+  bool left = false;  // rows that want nothing have stored what others need
+  for (const model::Phase& next : program.phases) {
+    if (!outputs && program.taps.empty() && next.kind == PhaseKind::kKeepOutputs) left = true;
+    if (!left) phase(program, next);
+    if (timed) gpu_.mark(mark++);
+  }
+}
+
+void Executor::phase(const model::Program& program, const model::Phase& phase) {
+  switch (phase.kind) {
+    case PhaseKind::kEmbed: return;  // the host has done it
+    case PhaseKind::kPerLayerInputs: return per_layer_inputs();
+    case PhaseKind::kQkv: {
+      const bool queries = outputs_ || !program.taps.empty() || phase.layer != program.leave_layer;
+      qkv(phase.layer, queries);
+      return heads(phase.layer, queries);
+    }
+    case PhaseKind::kKeepOutputs: return;  // 16 rows cost about as much as one
+    case PhaseKind::kAttend: return attend_layer(phase.layer);
+    case PhaseKind::kAttentionOut: return attention_out(phase.layer);
+    case PhaseKind::kGateUp: return gate_up(phase.layer);
+    case PhaseKind::kDown: return down(phase.layer);
+    case PhaseKind::kPerLayerMix: return per_layer_mix(phase.layer);
+    case PhaseKind::kHead: return head();
+    case PhaseKind::kDraftInput: return draft_input();
+    case PhaseKind::kDraftHead: return draft_head();
+    case PhaseKind::kContext: return context();
+    case PhaseKind::kContextKv: return context_kv(phase.layer);
+  }
+}
+
+Job Executor::new_job() const {
+  Job job;
+  job.rows = rows_;
+  job.list = list_;
+  return job;
+}
+
+Input Executor::plain(const Field& field, int cols) {
+  Input in;
+  in.rows = field.data;
+  in.stride = field.stride;
+  in.cols = cols;
+  return in;
+}
+
+Input Executor::take_stream() {
+  Input in = plain(stream_, config_.hidden);
+  in.epsilon = config_.norm_epsilon;
+  if (!pending_.waits) return in;
+  in.branch = pending_.branch.data;
+  in.branch_stride = pending_.branch.stride;
+  in.branch_norm = pending_.norm;
+  in.scalar = pending_.scalar;
+  stream_ = stream_.data == streams_[0].data ? streams_[1] : streams_[0];
+  in.keep = stream_.data;
+  in.keep_stride = stream_.stride;
+  if (pending_.tap >= 0) {
+    in.tap = taps_.data + int64_t{pending_.tap} * config_.hidden;
+    in.tap_stride = taps_.stride;
+  }
+  pending_ = {};
+  return in;
+}
+
+void Executor::add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out) {
+  SLIP_CHECK(job.segment_count < kMaxSegments && matrix.present());
+  Segment& segment = job.segments[job.segment_count++];
+  segment.matrix = matrix;
+  segment.in = in;
+  segment.out = out.data;
+  segment.out_stride = out.stride;
+  segment.activation = config_.activation;
+  if (matrix.pair) segment.epilogue = Epilogue::kGated;
+}
+
+void Executor::start(Job& job, int listed) {
+  plan_blocks(gpu_, job, listed);
+  product(gpu_, job);
+}
+
+void Executor::leave_sum(const Field& branch, const model::Vector& norm, float scalar, int tap) {
+  SLIP_CHECK(!pending_.waits);
+  pending_ = {.waits = true, .branch = branch, .norm = device_.vector(norm), .scalar = scalar, .tap = tap};
+}
+
+void Executor::end_layer(int layer, const Field& branch, const model::Vector& norm) {
+  int tap = -1;
+  for (size_t i = 0; i < program_->taps.size(); ++i) {
+    if (program_->taps[i] == layer) tap = static_cast<int>(i);
+  }
+  leave_sum(branch, norm, layer_weights(layer).scalar, tap);
+}
+
+void Executor::per_layer_inputs() {
+  const int layers = config_.layer_count();
+  Job job = new_job();
+  add(job, device_.per_layer_projection, take_stream(), per_layer_);
+  start(job);
+  mix_per_layer(gpu_, {.rows = rows_,
+                       .layers = layers,
+                       .dim = config_.per_layer_dim,
+                       .mixed = per_layer_.data,
+                       .stride = per_layer_.stride,
+                       .table = table_.data,
+                       .table_stride = table_.stride,
+                       .norm = device_.vector(weights_.per_layer_norm),
+                       .scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden)),
+                       .table_scale = std::sqrt(static_cast<float>(config_.per_layer_dim)),
+                       .epsilon = config_.norm_epsilon});
+}
+
+void Executor::qkv(int layer, bool queries) {
+  const DeviceLayer& matrices = device_layer(layer);
+  Job job = new_job();
+  const Input in = take_stream();
+  if (queries) add(job, matrices.q, in, query_);
+  if (matrices.k.present()) add(job, matrices.k, in, key_);
+  if (matrices.v.present()) add(job, matrices.v, in, value_);
+  for (int i = 0; i < job.segment_count; ++i) {
+    job.segments[i].normed = true;
+    job.segments[i].norm = device_.vector(layer_weights(layer).input_norm);
+  }
+  start(job);
+}
+
+CacheLayer Executor::cache_layer(int layer) const {
+  const int source = layer_config(layer).kv_source;
+  const kv::LayerLayout& at = network_.layout->layers()[static_cast<size_t>(source)];
+  return {.ring = at.ring,
+          .k_is_v = at.parts == 1,
+          .kv_heads = at.kv_heads,
+          .head_dim = at.head_dim,
+          .ring_pages = network_.layout->ring_pages(),
+          .ring_page_bytes = static_cast<int64_t>(network_.layout->ring_page_bytes()),
+          .page_offset = static_cast<int64_t>(at.page_offset)};
+}
+
+void Executor::heads(int layer, bool queries) {
+  const model::LayerConfig& config = layer_config(layer);
+  const model::LayerWeights& weights = layer_weights(layer);
+  finish_heads(gpu_, {.step = step_,
+                      .rows = rows_,
+                      .heads = queries ? config.heads : 0,
+                      .stores = config_.owns_kv(layer),
+                      .v_norm = config.v_norm,
+                      .epsilon = config_.norm_epsilon,
+                      .cache = cache_layer(layer),
+                      .head_dim = config.head_dim,
+                      .turns = turns(config.kind),
+                      .q_norm = device_.vector(weights.q_norm),
+                      .k_norm = device_.vector(weights.k_norm),
+                      .query = query_.data,
+                      .key = key_.data,
+                      .value = value_.data,
+                      .query_stride = query_.stride,
+                      .kv_stride = key_.stride});
+}
+
+void Executor::attend_layer(int layer) {
+  const model::LayerConfig& config = layer_config(layer);
+  const CacheLayer cache = cache_layer(layer);
+  const auto source = static_cast<size_t>(config.kv_source);
+  const float* k_norm = nullptr;
+  if (cache.k_is_v) k_norm = network_.kv_device_weights->vector(network_.kv_weights->layers[source].k_norm);
+  attend(gpu_, {.step = step_,
+                .rows = rows_,
+                .sliding = config.kind == LayerKind::kSliding,
+                .heads = config.heads,
+                .cache = cache,
+                .turns = turns(config.kind),
+                .k_norm = k_norm,
+                .query = query_.data,
+                .query_stride = query_.stride,
+                .partials = partials_,
+                .weights = partial_weights_,
+                .out = attended_.data,
+                .out_stride = attended_.stride});
+}
+
+void Executor::attention_out(int layer) {
+  Job job = new_job();
+  add(job, device_layer(layer).o, plain(attended_, layer_config(layer).q_size()), projected_);
+  start(job);
+  leave_sum(projected_, layer_weights(layer).post_attention_norm, 1, -1);
+}
+
+void Executor::gate_up(int layer) {
+  const DeviceLayer& matrices = device_layer(layer);
+  const model::LayerWeights& weights = layer_weights(layer);
+  Job job = new_job();
+  const Input in = take_stream();
+  add(job, matrices.gate_up, in, activated_);
+  job.segments[0].normed = true;
+  job.segments[0].norm = device_.vector(weights.pre_mlp_norm);
+  if (config_.experts > 0) {
+    add(job, matrices.router, in, router_scores_);
+    job.segments[1].normed = true;
+    job.segments[1].norm = device_.vector(weights.moe.router_scale);
+    job.segments[1].norm_scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
+  }
+  start(job);
+  if (config_.experts == 0) return;
+  route(gpu_, {.rows = rows_,
+               .experts = config_.experts,
+               .chosen = config_.experts_per_token,
+               .scores = router_scores_.data,
+               .stride = router_scores_.stride,
+               .expert_scale = device_.vector(weights.moe.per_expert_scale),
+               .list = list_});
+}
+
+void Executor::down(int layer) {
+  const DeviceLayer& matrices = device_layer(layer);
+  const model::LayerWeights& weights = layer_weights(layer);
+  if (config_.experts > 0) {
+    experts(layer);
+  } else {
+    Job job = new_job();
+    add(job, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
+    start(job);
+  }
+  if (config_.per_layer_dim == 0) {
+    end_layer(layer, projected_, weights.post_mlp_norm);
+  } else {
+    leave_sum(projected_, weights.post_mlp_norm, 1, -1);
+  }
+}
+
+/// Gate and up of the experts chosen; their down beside that of the dense branch; both added up.
+void Executor::experts(int layer) {
+  const DeviceLayer& matrices = device_layer(layer);
+  const model::MoeWeights& weights = layer_weights(layer).moe;
+  const int chosen = config_.experts_per_token;
+  const int listed = expected_experts(rows_, config_.experts, chosen);
+
+  Job first = new_job();
+  add(first, matrices.expert_gate_up, take_stream(), expert_activated_);
+  first.segments[0].normed = true;
+  first.segments[0].norm = device_.vector(weights.pre_norm);
+  first.segments[0].out_slots = chosen;
+  start(first, listed);
+
+  Job second = new_job();
+  add(second, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
+  Input in = plain(expert_activated_, config_.expert_intermediate);
+  in.slots = chosen;
+  add(second, matrices.expert_down, in, expert_out_);
+  second.segments[1].out_slots = chosen;
+  start(second, listed);
+
+  combine(gpu_, {.rows = rows_,
+                 .cols = config_.hidden,
+                 .chosen = chosen,
+                 .dense = projected_.data,
+                 .dense_stride = projected_.stride,
+                 .out = expert_out_.data,
+                 .out_stride = expert_out_.stride,
+                 .dense_norm = device_.vector(weights.post_norm_dense),
+                 .expert_norm = device_.vector(weights.post_norm),
+                 .epsilon = config_.norm_epsilon,
+                 .list = list_});
+}
+
+void Executor::per_layer_mix(int layer) {
+  const DeviceLayer& matrices = device_layer(layer);
+  const int p = config_.per_layer_dim;
+  Job gate = new_job();
+  add(gate, matrices.per_layer_gate, take_stream(), gated_);
+  gate.segments[0].epilogue = Epilogue::kGeluTimes;
+  gate.segments[0].other = per_layer_.data + int64_t{layer} * p;
+  gate.segments[0].other_stride = per_layer_.stride;
+  start(gate);
+  Job projection = new_job();
+  add(projection, matrices.per_layer_projection, plain(gated_, p), projected_);
+  start(projection);
+  end_layer(layer, projected_, layer_weights(layer).per_layer.post_norm);
+}
+
+void Executor::head() {
+  Job job = new_job();
+  const Field logits{reinterpret_cast<float*>(host_logits_.data()), config_.vocab};
+  add(job, *network_.head, take_stream(), logits);
+  Segment& segment = job.segments[0];
+  segment.normed = true;
+  segment.norm = device_.vector(weights_.final_norm);
+  segment.keep_normed = hidden_.data;
+  segment.keep_normed_stride = hidden_.stride;
+  segment.epilogue = Epilogue::kLogits;
+  segment.softcap = config_.logit_softcap;
+  segment.out_rows = step_->out_rows;
+  start(job);
+}
+
+void Executor::draft_input() {
+  Job job = new_job();
+  add(job, device_.pre_projection, plain(input_, 2 * network_.assistant->backbone_hidden), streams_[0]);
+  start(job);
+  stream_ = streams_[0];
+}
+
+void Executor::draft_head() {
+  const model::AssistantConfig& assistant = *network_.assistant;
+  Job job = new_job();
+  const Input in = take_stream();
+  add(job, device_.post_projection, in, next_hidden_);
+  if (assistant.centroids > 0) {
+    add(job, device_.centroids, in, centroid_scores_);
+  } else {
+    add(job, *network_.head, in, {reinterpret_cast<float*>(host_logits_.data()), config_.vocab});
+    job.segments[1].epilogue = Epilogue::kLogits;
+    job.segments[1].out_rows = step_->out_rows;
+  }
+  for (int i = 0; i < job.segment_count; ++i) {
+    job.segments[i].normed = true;
+    job.segments[i].norm = device_.vector(weights_.final_norm);
+  }
+  job.segments[0].keep_normed = hidden_.data;
+  job.segments[0].keep_normed_stride = hidden_.stride;
+  start(job);
+  if (assistant.centroids == 0) return;
+
+  choose_clusters(gpu_, {.rows = rows_,
+                         .clusters = assistant.centroids,
+                         .kept = assistant.kept_centroids,
+                         .scores = centroid_scores_.data,
+                         .stride = centroid_scores_.stride,
+                         .list = list_});
+  Job scores = new_job();
+  add(scores, device_.clusters, plain(hidden_, config_.hidden), cluster_scores_);
+  scores.segments[0].out_slots = assistant.kept_centroids;
+  start(scores, rows_ * assistant.kept_centroids);
+}
+
+void Executor::context() {
+  Job job = new_job();
+  add(job, device_.fc, plain(input_, network_.context_inputs), projected_);
+  start(job);
+}
+
+void Executor::context_kv(int layer) {
+  const DeviceLayer& matrices = device_layer(layer);
+  Input in;
+  in.cols = config_.hidden;
+  in.epsilon = config_.norm_epsilon;
+  in.branch = projected_.data;
+  in.branch_stride = projected_.stride;
+  in.branch_norm = device_.vector(*network_.context_norm);
+  Job job = new_job();
+  add(job, matrices.k, in, key_);
+  if (matrices.v.present()) add(job, matrices.v, in, value_);
+  start(job);
+  heads(layer, false);
+}
+
+}  // namespace slip::backend::cuda

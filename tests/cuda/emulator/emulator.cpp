@@ -1,0 +1,298 @@
+#include "cuda/emulator/emulator.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "base/float16.h"
+
+#if !defined(__x86_64__)
+#error "the emulator switches stacks in x86-64 assembly"
+#endif
+
+// Saves the callee-saved registers on the running stack, stores its pointer to *from and continues on `to`.
+extern "C" void slip_switch_stack(void** from, void* to);
+asm(R"(
+.text
+.globl slip_switch_stack
+slip_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+
+namespace slip::emulator {
+namespace {
+
+constexpr int kLanes = 32;
+constexpr size_t kStackBytes = size_t{256} << 10;
+
+enum class State { kReady, kAtWarp, kAtBlock, kDone };
+enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad };
+
+struct Copy {
+  void* to;
+  const void* from;
+};
+
+struct Thread {
+  void* stack = nullptr;
+  State state = State::kDone;
+  int index = 0;
+  std::vector<std::vector<Copy>> groups;  // asynchronous copies, the last one still open
+  // What the lane brings to a meeting of its warp and takes from it.
+  int value = 0, mask = 0;
+  uint32_t in[6] = {};
+  uint32_t out[4] = {};
+  float sums[4] = {};
+  const void* row = nullptr;
+};
+
+struct Warp {
+  Meeting meeting = Meeting::kNone;
+  int arrived = 0;
+};
+
+struct Machine {
+  std::byte* stacks = nullptr;
+  size_t stack_count = 0;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  std::vector<std::byte> shared;
+  void* scheduler = nullptr;
+  Thread* running = nullptr;
+  int block = 0, blocks = 0, block_threads = 0, at_block = 0, done = 0;
+  const std::function<void()>* body = nullptr;
+};
+
+Machine machine;
+
+[[noreturn]] void broken(const char* what) {
+  std::fprintf(stderr, "emulated GPU: %s (block %d, thread %d)\n", what, machine.block,
+               machine.running != nullptr ? machine.running->index : -1);
+  std::abort();
+}
+
+void leave(State state) {
+  Thread* self = machine.running;
+  self->state = state;
+  slip_switch_stack(&self->stack, machine.scheduler);
+}
+
+void thread_main() {
+  (*machine.body)();
+  if (machine.running->groups.size() > 1 || !machine.running->groups.back().empty()) {
+    for (const auto& group : machine.running->groups) {
+      if (!group.empty()) broken("a thread ended with copies under way");
+    }
+  }
+  ++machine.done;
+  leave(State::kDone);
+  std::abort();
+}
+
+void prepare(Thread& thread, int index) {
+  thread.index = index;
+  thread.state = State::kReady;
+  thread.groups.assign(1, {});
+  std::byte* top = machine.stacks + static_cast<size_t>(index + 1) * kStackBytes;
+  auto** stack = reinterpret_cast<void**>(top) - 1;  // aligned as after a call
+  *stack = nullptr;
+  *--stack = reinterpret_cast<void*>(&thread_main);
+  for (int i = 0; i < 6; ++i) *--stack = nullptr;
+  thread.stack = stack;
+}
+
+float half_of(uint32_t pair, int half) {
+  return to_float(Bf16{static_cast<uint16_t>(half == 0 ? pair : pair >> 16)});
+}
+
+void finish_mma(Thread* lanes) {
+  float a[16][16], b[16][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const int g = lane / 4, t = lane % 4;
+    for (int half = 0; half < 2; ++half) {
+      a[g][2 * t + half] = half_of(lanes[lane].in[0], half);
+      a[g + 8][2 * t + half] = half_of(lanes[lane].in[1], half);
+      a[g][2 * t + 8 + half] = half_of(lanes[lane].in[2], half);
+      a[g + 8][2 * t + 8 + half] = half_of(lanes[lane].in[3], half);
+      b[2 * t + half][g] = half_of(lanes[lane].in[4], half);
+      b[2 * t + 8 + half][g] = half_of(lanes[lane].in[5], half);
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + 8 * (i / 2), col = 2 * (lane % 4) + i % 2;
+      double sum = lanes[lane].sums[i];
+      for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[row][k]) * b[k][col];
+      lanes[lane].sums[i] = static_cast<float>(sum);
+    }
+  }
+}
+
+void finish_load(Thread* lanes) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int i = 0; i < 4; ++i) {
+      uint16_t low, high;
+      const int row = 2 * (lane % 4), col = lane / 4;
+      std::memcpy(&low, static_cast<const std::byte*>(lanes[8 * i + row].row) + 2 * col, 2);
+      std::memcpy(&high, static_cast<const std::byte*>(lanes[8 * i + row + 1].row) + 2 * col, 2);
+      lanes[lane].out[i] = low | static_cast<uint32_t>(high) << 16;
+    }
+  }
+}
+
+void meet(Meeting meeting) {
+  Thread* self = machine.running;
+  Warp& warp = machine.warps[static_cast<size_t>(self->index / kLanes)];
+  if (warp.arrived == 0) warp.meeting = meeting;
+  if (warp.meeting != meeting) broken("lanes of a warp meet at different places");
+  if (++warp.arrived < kLanes) return leave(State::kAtWarp);
+  Thread* lanes = &machine.threads[static_cast<size_t>(self->index / kLanes * kLanes)];
+  if (meeting == Meeting::kMma) finish_mma(lanes);
+  if (meeting == Meeting::kLoad) finish_load(lanes);
+  if (meeting == Meeting::kShuffle) {
+    for (int i = 0; i < kLanes; ++i)
+      lanes[i].out[0] = static_cast<uint32_t>(lanes[i ^ lanes[i].mask].value);
+  }
+  warp.arrived = 0;
+  for (int i = 0; i < kLanes; ++i) lanes[i].state = State::kReady;
+}
+
+void run_block() {
+  const int count = machine.block_threads;
+  machine.at_block = machine.done = 0;
+  for (int i = 0; i < count; ++i) prepare(machine.threads[static_cast<size_t>(i)], i);
+  for (auto& warp : machine.warps) warp = {};
+  while (machine.done < count) {
+    bool moved = false;
+    for (int warp = 0; warp < count / kLanes; ++warp) {
+      for (bool again = true; again;) {
+        again = false;
+        for (int lane = 0; lane < kLanes; ++lane) {
+          Thread& thread = machine.threads[static_cast<size_t>(warp * kLanes + lane)];
+          if (thread.state != State::kReady) continue;
+          machine.running = &thread;
+          slip_switch_stack(&machine.scheduler, thread.stack);
+          again = moved = true;
+        }
+      }
+    }
+    if (machine.at_block > 0 && machine.at_block + machine.done == count) {
+      if (machine.done > 0) broken("threads wait at a barrier that others have left out");
+      machine.at_block = 0;
+      for (auto& thread : machine.threads) thread.state = State::kReady;
+      moved = true;
+    }
+    if (!moved) broken("no thread can go on");
+  }
+}
+
+}  // namespace
+
+Index thread_index() {
+  return {machine.running->index, 0, 0};
+}
+Index block_index() {
+  return {machine.block, 0, 0};
+}
+Index grid_size() {
+  return {machine.blocks, 1, 1};
+}
+Index block_size() {
+  return {machine.block_threads, 1, 1};
+}
+std::byte* shared_memory() {
+  return machine.shared.data();
+}
+
+void sync_threads() {
+  ++machine.at_block;
+  leave(State::kAtBlock);
+}
+void sync_warp() {
+  meet(Meeting::kSync);
+}
+int shuffle_xor(int value, int mask) {
+  Thread* self = machine.running;
+  self->value = value;
+  self->mask = mask;
+  meet(Meeting::kShuffle);
+  return static_cast<int>(self->out[0]);
+}
+void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  Thread* self = machine.running;
+  std::memcpy(self->in, a, sizeof(a));
+  self->in[4] = b0;
+  self->in[5] = b1;
+  std::memcpy(self->sums, c, sizeof(c));
+  meet(Meeting::kMma);
+  std::memcpy(c, self->sums, sizeof(c));
+}
+void load_transposed(uint32_t (&out)[4], const void* row) {
+  Thread* self = machine.running;
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) broken("a matrix row is not aligned");
+  self->row = row;
+  meet(Meeting::kLoad);
+  std::memcpy(out, self->out, sizeof(out));
+}
+
+void copy_async(void* shared, const void* global) {
+  if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0)
+    broken("an asynchronous copy is not aligned");
+  auto* at = static_cast<std::byte*>(shared);
+  if (at < machine.shared.data() || at + 16 > machine.shared.data() + machine.shared.size())
+    broken("an asynchronous copy leaves shared memory");
+  machine.running->groups.back().push_back({shared, global});
+}
+void copy_commit() {
+  machine.running->groups.emplace_back();
+}
+void copy_wait(int left) {
+  auto& groups = machine.running->groups;
+  while (static_cast<int>(groups.size()) - 1 > left) {
+    for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, 16);
+    groups.erase(groups.begin());
+  }
+}
+
+void run_grid(int blocks, int threads, size_t shared_bytes, const std::function<void()>& thread) {
+  if (threads % kLanes != 0 || threads <= 0) broken("a block must be whole warps");
+  if (static_cast<size_t>(threads) > machine.stack_count) {
+    machine.stack_count = 1024;
+    machine.stacks = static_cast<std::byte*>(mmap(nullptr, machine.stack_count * kStackBytes,
+                                                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  machine.threads.resize(static_cast<size_t>(threads));
+  machine.warps.resize(static_cast<size_t>(threads / kLanes));
+  machine.blocks = blocks;
+  machine.block_threads = threads;
+  machine.body = &thread;
+  for (int block = 0; block < blocks; ++block) {
+    machine.block = block;
+    machine.shared.assign(shared_bytes, std::byte{0xff});
+    run_block();
+  }
+  machine.running = nullptr;
+}
+
+uint16_t round_bf16(float value) {
+  return to_bf16(value).bits;
+}
+
+}  // namespace slip::emulator

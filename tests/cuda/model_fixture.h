@@ -1,0 +1,120 @@
+// A model on the GPU, and sequences fed with their own token streams.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "backend/cuda/cuda_backend.h"
+#include "base/noise.h"
+#include "checkpoint/synthetic.h"
+#include "cuda/gpu_fixture.h"
+
+namespace slip::test {
+
+#ifdef SLIP_CUDA_EMULATED
+inline constexpr bool kEmulated = true;
+#else
+inline constexpr bool kEmulated = false;
+#endif
+
+inline backend::cuda::CudaOptions cuda_options(int max_rows) {
+  backend::cuda::CudaOptions options;
+  options.threads = 2;
+  options.max_rows = max_rows;
+  options.graphs = !kEmulated;
+  return options;
+}
+
+inline double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - want[i], 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return got.size() != want.size() || std::isnan(difference) ? INFINITY : std::sqrt(difference / size);
+}
+
+inline void expect_same_bits(const std::vector<std::vector<float>>& got,
+                             const std::vector<std::vector<float>>& want, const std::string& what) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (got[i].empty()) continue;
+    ASSERT_EQ(got[i].size(), want[i].size());
+    ASSERT_EQ(std::memcmp(got[i].data(), want[i].data(), got[i].size() * sizeof(float)), 0)
+        << what << ", position " << i;
+  }
+}
+
+class Harness {
+ public:
+  explicit Harness(const checkpoint::Checkpoint& checkpoint, int max_rows = 64)
+      : checkpoint_(checkpoint),
+        backend_(backend::cuda::load(checkpoint.config, checkpoint.weights, cuda_options(max_rows))) {}
+
+  backend::Backend& backend() { return *backend_; }
+
+  struct Sequence {
+    std::unique_ptr<kv::Cache> cache;
+    uint64_t seed;
+    std::vector<std::vector<float>> logits, hidden;  // by position; empty where no output was asked for
+  };
+  Sequence start(uint64_t seed, int64_t capacity = 512) {
+    Sequence sequence{backend_->new_cache(), seed, {}, {}};
+    sequence.cache->reserve(capacity);
+    return sequence;
+  }
+  int token(uint64_t seed, int position) const {
+    return static_cast<int>(keyed_bits(seed, static_cast<uint64_t>(position)) %
+                            static_cast<uint64_t>(checkpoint_.config.vocab));
+  }
+
+  struct Part {
+    Sequence* sequence;
+    int rows;
+    bool outputs = true;  // false: only the last row
+    bool commit = true;
+  };
+  /// One step over several sequences.
+  void step(const std::vector<Part>& parts) {
+    std::vector<backend::Row> rows;
+    std::vector<kv::Cache*> caches;
+    for (const Part& part : parts) {
+      for (int i = 0; i < part.rows; ++i) {
+        backend::Row row;
+        row.position = part.sequence->cache->length() + i;
+        row.token = token(part.sequence->seed, row.position);
+        row.sequence = static_cast<int>(caches.size());
+        row.output = part.outputs || i == part.rows - 1;
+        rows.push_back(row);
+      }
+      part.sequence->cache->stage(part.rows);
+      caches.push_back(part.sequence->cache.get());
+    }
+    const backend::Output out = backend_->run({rows, caches});
+    int next = 0;
+    for (const backend::Row& row : rows) {
+      Sequence& sequence = *parts[static_cast<size_t>(row.sequence)].sequence;
+      const auto at = static_cast<size_t>(row.position);
+      sequence.logits.resize(std::max(sequence.logits.size(), at + 1));
+      sequence.hidden.resize(std::max(sequence.hidden.size(), at + 1));
+      if (!row.output) continue;
+      const auto index = static_cast<int64_t>(next++);
+      const float* logits = out.logits + index * checkpoint_.config.vocab;
+      const float* hidden = out.hidden + index * checkpoint_.config.hidden;
+      sequence.logits[at].assign(logits, logits + checkpoint_.config.vocab);
+      sequence.hidden[at].assign(hidden, hidden + checkpoint_.config.hidden);
+    }
+    EXPECT_EQ(next, out.rows);
+    for (const Part& part : parts) part.sequence->cache->commit(part.commit ? part.rows : 0);
+  }
+  void feed(Sequence& sequence, int total, int width) {
+    while (sequence.cache->length() < total)
+      step({{&sequence, std::min(width, total - sequence.cache->length())}});
+  }
+
+ private:
+  const checkpoint::Checkpoint& checkpoint_;
+  std::unique_ptr<backend::Backend> backend_;
+};
+
+}  // namespace slip::test

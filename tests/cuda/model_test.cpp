@@ -1,0 +1,168 @@
+// Whole models on the GPU against the reference, and against themselves: a row's bits must not depend on the
+// width of the step, on its place, on the other sequences, or on whether others want output.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cuda/model_fixture.h"
+#include "reference/forward.h"
+#include "support/memory_tensor.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+struct Model {
+  std::string shape;
+  int bits;
+  int group = 64;
+};
+
+std::vector<Model> models() {
+  std::vector<Model> all;
+  for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
+    for (const int bits : {16, 8, 4}) all.push_back({shape, bits});
+  }
+  all.push_back({"tiny-moe", 4, 32});
+  all.push_back({"tiny-dense", 8, 32});
+  all.push_back({"tiny-e2b", 4, 128});
+  return all;
+}
+
+std::string name_of(const Model& model) {
+  std::string name = model.shape + "_" + std::to_string(model.bits) + "_group_" + std::to_string(model.group);
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+}
+
+std::unique_ptr<checkpoint::Checkpoint> make_checkpoint(const Model& model) {
+  checkpoint::SynthOptions options;
+  options.shape = model.shape;
+  options.bits = model.bits;
+  options.group = model.group;
+  return checkpoint::synthesize(options);
+}
+
+using test::Harness;
+
+class CudaModel : public test::GpuTest, public testing::WithParamInterface<Model> {};
+INSTANTIATE_TEST_SUITE_P(Models, CudaModel, testing::ValuesIn(models()),
+                         [](const auto& test) { return name_of(test.param); });
+
+TEST_P(CudaModel, AgreesWithTheReference) {
+  const auto checkpoint = make_checkpoint(GetParam());
+  Harness harness(*checkpoint);
+  const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
+  reference::Forward forward(program);
+  forward.bf16_cache = true;
+  reference::Sequence sequence;
+  auto mine = harness.start(5);
+  for (int position = 0; position < 45; ++position) {
+    const auto want = forward.step(sequence, harness.token(5, position));
+    harness.step({{&mine, 1}});
+    ASSERT_LT(test::relative_error(mine.logits.back(), want.logits), 1e-2) << "position " << position;
+    ASSERT_LT(test::relative_error(mine.hidden.back(), want.hidden), 1e-2) << "position " << position;
+  }
+}
+
+TEST_P(CudaModel, GivesARowTheSameBitsAtEveryWidthAndInsideAPromptChunk) {
+  const auto checkpoint = make_checkpoint(GetParam());
+  Harness harness(*checkpoint);
+  constexpr int kTokens = 61;  // crosses the window of every tiny shape
+  auto alone = harness.start(5);
+  harness.feed(alone, kTokens, 1);
+  for (int width = 2; width <= 17; width += test::kEmulated ? 5 : 1) {
+    auto together = harness.start(5);
+    harness.feed(together, kTokens, width);
+    test::expect_same_bits(together.logits, alone.logits, "width " + std::to_string(width));
+  }
+  auto whole = harness.start(5);
+  harness.step({{&whole, kTokens}});
+  test::expect_same_bits(whole.logits, alone.logits, "one chunk");
+}
+
+TEST_P(CudaModel, GivesARowTheSameBitsWhateverSharesTheBatch) {
+  const auto checkpoint = make_checkpoint(GetParam());
+  Harness harness(*checkpoint);
+  auto alone = harness.start(5);
+  harness.feed(alone, 50, 1);
+  // Ragged company: a prompt chunk without outputs, a verify window that is rejected, a single decode row.
+  auto subject = harness.start(5), chunk = harness.start(6), verify = harness.start(7), decode = harness.start(8);
+  harness.feed(decode, 30, 30);
+  harness.step({{&chunk, 40, false}, {&subject, 9}, {&decode, 1}});
+  harness.step({{&subject, 1}, {&verify, 5, true, false}, {&chunk, 13, false}});
+  harness.step({{&verify, 3}, {&decode, 1}, {&subject, 24, false}, {&chunk, 1}});
+  harness.step({{&decode, 2, true, false}, {&subject, 16}});
+  ASSERT_EQ(subject.cache->length(), 50);
+  test::expect_same_bits(subject.logits, alone.logits, "ragged batch");
+}
+
+TEST_P(CudaModel, ForgetsARejectedWindowCompletely) {
+  const auto checkpoint = make_checkpoint(GetParam());
+  Harness harness(*checkpoint);
+  auto plain = harness.start(5), drafted = harness.start(5);
+  const int tokens = test::kEmulated ? 33 : 64;
+  harness.feed(plain, tokens, 1);
+  while (drafted.cache->length() < tokens) {
+    const uint64_t truth = drafted.seed;
+    drafted.seed = 99;  // a window of wrong tokens
+    harness.step({{&drafted, 7, true, false}});
+    drafted.seed = truth;
+    harness.step({{&drafted, 1}});
+  }
+  drafted.logits.resize(static_cast<size_t>(tokens));
+  test::expect_same_bits(drafted.logits, plain.logits, "after rejected windows");
+}
+
+class CudaLong : public test::GpuTest {};
+
+TEST_F(CudaLong, ManyPagesOfKeysAgreeWithTheReferenceAndWithEveryWidth) {
+  for (const char* shape : {"tiny-e2b", "tiny-dense"}) {
+    const auto checkpoint = make_checkpoint({shape, 16});
+    Harness harness(*checkpoint);
+    constexpr int kTokens = 3 * kv::kPagePositions + 10;
+    auto chunked = harness.start(5, kTokens + 16), ragged = harness.start(5, kTokens + 16);
+    harness.feed(chunked, kTokens, 48);
+    for (int width = 1; ragged.cache->length() < kTokens; width = width % 17 + 1)
+      harness.step({{&ragged, std::min(width, kTokens - ragged.cache->length())}});
+    test::expect_same_bits(ragged.logits, chunked.logits, shape);
+
+    const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
+    reference::Forward forward(program);
+    forward.bf16_cache = true;
+    reference::Sequence sequence;
+    reference::Result last;
+    for (int i = 0; i < kTokens; ++i) last = forward.step(sequence, harness.token(5, i));
+    EXPECT_LT(test::relative_error(chunked.logits.back(), last.logits), 1e-2) << shape;
+  }
+}
+
+class CudaInput : public test::GpuTest {};
+
+TEST_F(CudaInput, AnEmbeddingInARowsPlaceAgreesWithTheReference) {
+  const auto checkpoint = make_checkpoint({"tiny-e2b", 16});
+  Harness harness(*checkpoint);
+  const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
+  std::vector<float> embedding(static_cast<size_t>(checkpoint->config.hidden));
+  for (size_t i = 0; i < embedding.size(); ++i) embedding[i] = test::noise(9, i);
+  reference::Forward forward(program);
+  forward.bf16_cache = true;
+  reference::Sequence sequence;
+  forward.step(sequence, 3);
+  const auto want = forward.step_embedding(sequence, embedding);
+
+  auto cache = harness.backend().new_cache();
+  cache->reserve(2);
+  cache->stage(2);
+  std::vector<Row> rows(2);
+  rows[0].token = 3;
+  rows[1].position = 1;
+  rows[1].embedding = embedding.data();
+  kv::Cache* caches[] = {cache.get()};
+  const Output out = harness.backend().run({rows, caches});
+  const int vocab = checkpoint->config.vocab;
+  const std::vector<float> got(out.logits + vocab, out.logits + 2 * vocab);
+  EXPECT_LT(test::relative_error(got, want.logits), 1e-2);
+}
+
+}  // namespace
+}  // namespace slip::backend::cuda

@@ -1,0 +1,168 @@
+// Every format and width of the narrow product against sums in double precision, and against itself: a row's
+// bits must not depend on the rows beside it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "backend/cuda/kernels/job.h"
+#include "cuda/gpu_fixture.h"
+#include "support/memory_tensor.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+using tensor::DType;
+using test::OwnedMatrix;
+
+struct MatrixKind {
+  const char* name;
+  OwnedMatrix (*make)(int64_t rows, int64_t cols, uint64_t seed);
+  int64_t col_step;
+};
+
+OwnedMatrix bf16(int64_t rows, int64_t cols, uint64_t seed) {
+  return test::random_float_matrix(DType::kBf16, rows, cols, seed);
+}
+template <int kBits, int kGroup>
+OwnedMatrix affine(int64_t rows, int64_t cols, uint64_t seed) {
+  return test::random_affine_matrix(kBits, kGroup, DType::kBf16, rows, cols, seed);
+}
+
+const MatrixKind kKinds[] = {
+    {"bf16", bf16, 1},
+    {"affine3_group_32", affine<3, 32>, 32},
+    {"affine4_group_32", affine<4, 32>, 32},
+    {"affine4_group_64", affine<4, 64>, 64},
+    {"affine4_group_128", affine<4, 128>, 128},
+    {"affine6_group_32", affine<6, 32>, 32},
+    {"affine8_group_32", affine<8, 32>, 32},
+    {"affine8_group_64", affine<8, 64>, 64},
+    {"affine8_group_128", affine<8, 128>, 128},
+};
+
+/// One matrix (or a pair) on the device and rows to multiply with.
+class Subject {
+ public:
+  Subject(Gpu& gpu, const MatrixKind& kind, int64_t rows, int64_t cols, bool pair)
+      : gpu_(gpu), source_(kind.make(rows, cols, 11)), up_(kind.make(rows, cols, 12)), cols_(cols) {
+    packed_ = test::upload_matrix(gpu, source_.matrix, rows, pair ? &up_.matrix : nullptr, memory_);
+    stride_ = (cols + 3) / 4 * 4;
+    std::vector<float> x(static_cast<size_t>(kMaxRows * stride_), NAN);
+    for (int n = 0; n < kMaxRows; ++n) {
+      for (int64_t c = 0; c < cols; ++c)
+        x[static_cast<size_t>(n * stride_ + c)] = test::noise(23, static_cast<uint64_t>(n * cols + c));
+    }
+    x_ = x;
+    rows_ = test::upload(gpu, x);
+    out_ = DeviceMemory(static_cast<size_t>(kMaxRows * rows) * sizeof(float), "results");
+  }
+
+  /// Rows [first, first + count) in one launch: [count][rows].
+  std::vector<float> run(int first, int count, int per_pass = kMaxRows) {
+    gpu_.clear(out_.data(), out_.size());
+    Job job;
+    job.rows = count;
+    job.segment_count = 1;
+    Segment& segment = job.segments[0];
+    segment.matrix = packed_;
+    segment.in.rows = reinterpret_cast<const float*>(rows_.data()) + first * stride_;
+    segment.in.stride = stride_;
+    segment.in.cols = static_cast<int>(cols_);
+    segment.epilogue = packed_.pair ? Epilogue::kGated : Epilogue::kStore;
+    segment.out = reinterpret_cast<float*>(out_.data());
+    segment.out_stride = packed_.rows;
+    plan_blocks(gpu_, job, 1);
+    job.rows_per_pass = std::min(job.rows_per_pass, per_pass);
+    product(gpu_, job);
+    return test::download(gpu_, out_, static_cast<size_t>(count * packed_.rows));
+  }
+
+  std::vector<double> expected() const {
+    std::vector<double> out;
+    std::vector<float> w(static_cast<size_t>(cols_)), u(w);
+    tensor::RowReader reader(source_.matrix), up_reader(up_.matrix);
+    for (int n = 0; n < kMaxRows; ++n) {
+      for (int64_t r = 0; r < packed_.rows; ++r) {
+        reader.floats(r, w.data());
+        up_reader.floats(r, u.data());
+        double y = 0, up = 0;
+        for (int64_t c = 0; c < cols_; ++c) {
+          const double x = x_[static_cast<size_t>(n * stride_ + c)];
+          y += w[static_cast<size_t>(c)] * x;
+          up += u[static_cast<size_t>(c)] * x;
+        }
+        if (packed_.pair)
+          y = 0.5 * y * (1 + std::tanh(0.7978845608028654 * (y + 0.044715 * y * y * y))) * up;
+        out.push_back(y);
+      }
+    }
+    return out;
+  }
+  const PackedMatrix& packed() const { return packed_; }
+
+ private:
+  Gpu& gpu_;
+  OwnedMatrix source_, up_;
+  int64_t cols_, stride_;
+  PackedMatrix packed_;
+  std::vector<float> x_;
+  DeviceMemory memory_, rows_, out_;
+};
+
+double relative_error(const std::vector<float>& got, const std::vector<double>& want) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::isnan(difference) ? INFINITY : std::sqrt(difference / size);
+}
+
+class CudaProduct : public test::GpuTest, public testing::WithParamInterface<MatrixKind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaProduct, testing::ValuesIn(kKinds),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(CudaProduct, AgreesWithSumsInDoublePrecisionForOddSizes) {
+  const MatrixKind& kind = GetParam();
+  for (const int64_t rows : {1, 16, 37, 130}) {
+    for (const int64_t blocks : {1, 3, 11}) {
+      const int64_t cols = kind.col_step == 1 ? blocks * 34 + 1 : blocks * kind.col_step;
+      for (const bool pair : {false, true}) {
+        Subject subject(gpu(), kind, rows, cols, pair);
+        EXPECT_LT(relative_error(subject.run(0, kMaxRows), subject.expected()), 3e-5)
+            << rows << " x " << cols << (pair ? ", a pair" : "");
+      }
+    }
+  }
+}
+
+TEST_P(CudaProduct, GivesARowTheSameBitsInAnyCompany) {
+  const MatrixKind& kind = GetParam();
+  const int64_t cols = kind.col_step == 1 ? 333 : 9 * kind.col_step;
+  Subject subject(gpu(), kind, 70, cols, false);
+  std::vector<float> alone;
+  for (int n = 0; n < kMaxRows; ++n) {
+    const auto row = subject.run(n, 1);
+    alone.insert(alone.end(), row.begin(), row.end());
+  }
+  const auto expect_same = [&](const std::vector<float>& got, int first, const std::string& what) {
+    EXPECT_EQ(std::memcmp(got.data(), &alone[static_cast<size_t>(first * 70)], got.size() * sizeof(float)), 0)
+        << what;
+  };
+  for (int width = 2; width <= kMaxRows; ++width) {
+    for (const int first : {0, kMaxRows - width})
+      expect_same(subject.run(first, width), first, "width " + std::to_string(width));
+  }
+  expect_same(subject.run(0, kMaxRows, 5), 0, "in passes of five rows");
+}
+
+TEST_P(CudaProduct, TakesTallMatricesInWiderTiles) {
+  const MatrixKind& kind = GetParam();
+  Subject subject(gpu(), kind, 8200, 2 * std::max<int64_t>(kind.col_step, 32), false);
+  ASSERT_EQ(subject.packed().subtiles, 2);
+  EXPECT_LT(relative_error(subject.run(0, 3), subject.expected()), 3e-5);
+}
+
+}  // namespace
+}  // namespace slip::backend::cuda
