@@ -9,12 +9,13 @@
 namespace slip::cli {
 
 struct BackendOptions {
+  std::string device = "auto";     // auto, cpu, cuda or cuda:N
   int threads = 0;                 // 0 = one per core
   std::string activations = "16";  // what quantised weights see: 8, 16 or float
   std::string kv = "bf16";         // how K and V are kept: bf16 or f32
 };
 
-/// Adds -t/--threads, --activations and --kv.
+/// Adds --device, -t/--threads, --activations and --kv.
 void add_backend_options(Parser& parser, BackendOptions& options);
 
 backend::cpu::CpuOptions cpu_options(const BackendOptions& options);

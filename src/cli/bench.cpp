@@ -132,8 +132,10 @@ struct Report {
     std::string text =
         fmt::format("{}, {} on {}, slipstream {} {}, {}\n", model.checkpoint->path, model.checkpoint->format,
                     cpu.name, build_version(), build_commit(), today());
+    const std::string note = model.device_note.empty() ? "" : fmt::format(" ({})", model.device_note);
     text +=
-        fmt::format("{}; {:.3f} GB of weights read per token, {:.2f} GB held\n", model.backend->description(),
+        fmt::format("{}{}; {:.3f} GB of weights read per token, {:.2f} GB held\n", model.backend->description(),
+                    note,
                     static_cast<double>(model.backend->streamed_bytes()) / 1e9,
                     static_cast<double>(model.backend->resident_bytes()) / 1e9);
     text +=
@@ -166,11 +168,12 @@ struct Report {
     for (const WidthResult& at : result.widths) {
       if (at.phases.empty()) continue;
       text +=
-          fmt::format("\n| phase at width {} | ms | MB of weights | GB/s |\n|---|---|---|---|\n", at.width);
+          fmt::format("\n| phase at width {} | ms | MB of weights | GB/s | share |\n|---|---|---|---|---|\n",
+                      at.width);
       for (const auto& phase : at.phases) {
         const auto bytes = static_cast<double>(phase.bytes);
-        text += fmt::format("| {} | {:.3f} | {:.1f} | {:.1f} |\n", phase.name, phase.seconds * 1e3,
-                            bytes / 1e6, bytes / phase.seconds / 1e9);
+        text += fmt::format("| {} | {:.3f} | {:.1f} | {:.1f} | {:.0f} % |\n", phase.name, phase.seconds * 1e3,
+                            bytes / 1e6, bytes / phase.seconds / 1e9, 100 * share(bytes, phase.seconds));
       }
     }
     return text;
@@ -240,7 +243,7 @@ int run_command(const Arguments& args) {
   BenchOptions options;
   if (!parse_bench(args, options)) return kExitOk;
   LoadedModel model = open_subject(options);
-  load_weights(model, cpu_options(options.backend));
+  load_weights(model, options.backend);
   if (options.acceptance) return run_pair(options, model);
   const InterruptGuard guard;
   const BenchResult result =

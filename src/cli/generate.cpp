@@ -168,8 +168,10 @@ SpeedReport measure(backend::Backend& backend, const engine::Stats& stats) {
 }
 
 /// What is used, before the answer.
-std::string announcement(const GenerateOptions& options, const Drafters& drafters) {
-  std::string text = fmt::format("drafting: {}\n", drafters.description);
+std::string announcement(const GenerateOptions& options, const LoadedModel& model, const Drafters& drafters) {
+  const std::string note = model.device_note.empty() ? "" : fmt::format(" ({})", model.device_note);
+  std::string text = fmt::format("device: {}{}\ndrafting: {}\n", model.backend->description(), note,
+                                 drafters.description);
   if (options.show_drafts && !options.json) {
     text += stdout_is_terminal() ? colour_legend(options.verbose) + "\n"
                                  : "--show-drafts: the output is no terminal, so nothing is coloured\n";
@@ -198,9 +200,9 @@ int run_generate(const Arguments& args) {
   require_context(options, model.config(), request.prompt.size());
   const uint64_t seed = request.sampling.seed;
   Drafters drafters = open_drafters(options.draft, options.model.model, folder, *model.checkpoint);
-  load_weights(model, cpu_options(options.backend));
+  load_weights(model, options.backend);
   load_drafters(drafters, options.draft, *model.backend, 1);
-  if (!options.quiet) write_err(announcement(options, drafters));
+  if (!options.quiet) write_err(announcement(options, model, drafters));
 
   engine::Engine engine(*model.backend, {.context = options.context, .sequences = 1},
                         drafters.speculator.get());

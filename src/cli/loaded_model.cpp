@@ -1,6 +1,7 @@
 #include "cli/loaded_model.h"
 
 #include "base/error.h"
+#include "cli/device.h"
 #include "cli/model_report.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
@@ -30,14 +31,19 @@ LoadedModel open_model(const std::string& folder, bool with_tokenizer) {
   return model;
 }
 
-void load_weights(LoadedModel& model, backend::cpu::CpuOptions options) {
-  const ModelReport report = report_on(*model.checkpoint);
-  require_memory(*model.checkpoint, report, options.kv_storage);
+void load_weights(LoadedModel& model, const BackendOptions& options) {
+  const checkpoint::Checkpoint& checkpoint = *model.checkpoint;
+  const ModelReport report = report_on(checkpoint);
+  const kv::Storage storage = cpu_options(options).kv_storage;
+  Device device =
+      choose_device(options, memory_needed(report, checkpoint.config, kv::kPagePositions, storage));
+  if (!device.cuda) require_memory(checkpoint, report, storage);
   ProgressBar bar("loading");
-  options.progress = [&bar, total = report.packed_bytes](double share) {
-    bar.update(static_cast<size_t>(share * static_cast<double>(total)), total);
-  };
-  model.backend = backend::cpu::load(model.checkpoint->config, model.checkpoint->weights, options);
+  model.backend = load_on(device, checkpoint.config, checkpoint.weights, options,
+                          [&bar, total = report.packed_bytes](double share) {
+                            bar.update(static_cast<size_t>(share * static_cast<double>(total)), total);
+                          });
+  if (options.device == "auto") model.device_note = device.note;
 }
 
 text::PromptOptions prompt_options(const model::Config& config) {

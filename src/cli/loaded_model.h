@@ -8,8 +8,8 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "backend/cpu/cpu_backend.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/backend_options.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -20,6 +20,7 @@ struct LoadedModel {
   std::unique_ptr<checkpoint::Checkpoint> checkpoint;  // the backend reads embedding rows from it
   std::optional<text::Tokenizer> tokenizer;            // empty when the caller wanted none
   std::unique_ptr<backend::Backend> backend;           // empty until load_weights()
+  std::string device_note;  // why --device auto took no GPU; empty where it did or was not asked
 
   const model::Config& config() const { return checkpoint->config; }
 };
@@ -27,9 +28,10 @@ struct LoadedModel {
 /// Throws Error(kBadFile).
 LoadedModel open_model(const std::string& folder, bool with_tokenizer);
 
-/// Packs the weights; shows a bar when it takes longer than a second (options.progress is replaced). Throws
-/// Error(kOutOfMemory), before it takes any memory, when the model cannot fit.
-void load_weights(LoadedModel& model, backend::cpu::CpuOptions options);
+/// Packs the weights for the device that the options name; shows a bar when it takes longer than a second. Throws
+/// Error(kOutOfMemory), before it takes any memory, when the model cannot fit, Error(kUsage) for a device that
+/// is not there.
+void load_weights(LoadedModel& model, const BackendOptions& options);
 
 /// How this model wants its chat prompts.
 text::PromptOptions prompt_options(const model::Config& config);

@@ -18,10 +18,11 @@ inline constexpr bool kEmulated = true;
 inline constexpr bool kEmulated = false;
 #endif
 
-inline backend::cuda::CudaOptions cuda_options(int max_rows) {
+inline backend::cuda::CudaOptions cuda_options(int max_rows, kv::Storage storage = kv::Storage::kBf16) {
   backend::cuda::CudaOptions options;
   options.threads = 2;
   options.max_rows = max_rows;
+  options.kv_storage = storage;
   options.graphs = !kEmulated;
   return options;
 }
@@ -47,9 +48,9 @@ inline void expect_same_bits(const std::vector<std::vector<float>>& got,
 
 class Harness {
  public:
-  explicit Harness(const checkpoint::Checkpoint& checkpoint, int max_rows = 64)
+  explicit Harness(const checkpoint::Checkpoint& checkpoint, kv::Storage storage = kv::Storage::kBf16)
       : checkpoint_(checkpoint),
-        backend_(backend::cuda::load(checkpoint.config, checkpoint.weights, cuda_options(max_rows))) {}
+        backend_(backend::cuda::load(checkpoint.config, checkpoint.weights, cuda_options(64, storage))) {}
 
   backend::Backend& backend() { return *backend_; }
 

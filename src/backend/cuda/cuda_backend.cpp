@@ -20,7 +20,7 @@ class CudaBackend final : public Backend {
         program_(model::build_program(config, weights)),
         pool_(options.threads > 0 ? options.threads : default_threads()),
         weights_(load_weights(gpu_, config, weights, pool_, options.progress)),
-        layout_(config, kv::Storage::kBf16, options.max_rows),
+        layout_(config, options.kv_storage, options.max_rows),
         pages_(layout_.global_page_bytes(), device_memory) {
     rows_.resize(static_cast<size_t>(options.max_rows));
     make_executor();
@@ -105,7 +105,8 @@ class CudaBackend final : public Backend {
   }
 
   std::string description() const override {
-    return fmt::format("cuda:{}, {}, bf16 KV", gpu_.device(), gpu_.info().name);
+    return fmt::format("cuda:{}, {}, {} KV", gpu_.device(), gpu_.info().name,
+                       options_.kv_storage == kv::Storage::kBf16 ? "bf16" : "f32");
   }
 
  private:

@@ -20,7 +20,7 @@ class CudaBlockDrafter final : public BlockDrafter {
         weights_(load_weights(*host.gpu, config, weights, *host.pool)),
         // Context comes in the target's steps, blocks in ours.
         max_rows_(std::max(options.max_rows, host.options->max_rows)),
-        layout_(config.text, kv::Storage::kBf16, max_rows_),
+        layout_(config.text, host.options->kv_storage, max_rows_),
         pages_(layout_.global_page_bytes(), device_memory),
         executor_({.program = &block_program_,
                    .weights = &weights_,

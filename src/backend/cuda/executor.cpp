@@ -39,8 +39,6 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
   prepare_attention(gpu);
   const auto rows = static_cast<size_t>(max_rows);
   const auto h = static_cast<size_t>(config_.hidden);
-  if (network.layout->storage() != kv::Storage::kBf16)
-    fail_usage("--kv f32 exists on the CPU alone; the CUDA kernels keep bf16");
   if (config_.experts_per_token > kMaxChosen || config_.experts > 256)
     fail(ErrorKind::kRuntime, "the CUDA kernels take up to 256 experts and {} of them per token", kMaxChosen);
   input_cols_ = config_.hidden;

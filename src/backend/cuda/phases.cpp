@@ -163,6 +163,7 @@ CacheLayer Executor::cache_layer(int layer) const {
           .k_is_v = at.parts == 1,
           .kv_heads = at.kv_heads,
           .head_dim = at.head_dim,
+          .element_bytes = static_cast<int>(kv::bytes_of(network_.layout->storage())),
           .ring_pages = network_.layout->ring_pages(),
           .ring_page_bytes = static_cast<int64_t>(network_.layout->ring_page_bytes()),
           .page_offset = static_cast<int64_t>(at.page_offset)};
@@ -195,7 +196,8 @@ void Executor::attend_layer(int layer) {
   const auto source = static_cast<size_t>(config.kv_source);
   const float* k_norm = nullptr;
   if (cache.k_is_v) k_norm = network_.kv_device_weights->vector(network_.kv_weights->layers[source].k_norm);
-  attend(gpu_, {.step = step_,
+  const auto run = cache.element_bytes == 4 ? attend_floats : attend;
+  run(gpu_, {.step = step_,
                 .rows = rows_,
                 .sliding = config.kind == LayerKind::kSliding,
                 .heads = config.heads,

@@ -1,57 +1,24 @@
 // Head norms, rotation and the cache: one warp per head and row. Lane l has the pairs l, l + 32, ... of a head.
 // Bytes: the projections read and the cache written once.
-#include "backend/cuda/kernels/cache_access.h"
+#include "backend/cuda/kernels/head.h"
 #include "backend/cuda/kernels/launch.h"
 
 namespace slip::backend::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kMostPairs = 8;  // of a lane: heads of up to 512
-
-struct Head {
-  float a[kMostPairs], b[kMostPairs];  // x[i], x[i + half] for i = lane + 32 j
-};
-
-__device__ Head read_head(const float* from, int half, int lane) {
-  Head head;
-#pragma unroll
-  for (int j = 0; j < kMostPairs; ++j) {
-    const int i = lane + 32 * j;
-    head.a[j] = i < half ? load_fresh(from + i) : 0;
-    head.b[j] = i < half ? load_fresh(from + i + half) : 0;
-  }
-  return head;
-}
-
-__device__ void norm_head(Head& head, const float* weight, int half, int lane, float epsilon) {
-  float squares = 0;
-#pragma unroll
-  for (int j = 0; j < kMostPairs; ++j)
-    squares = fmaf(head.a[j], head.a[j], fmaf(head.b[j], head.b[j], squares));
-  const float factor = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(2 * half) + epsilon);
+__device__ void store_floats(const Head& head, float* to, int half, int lane) {
 #pragma unroll
   for (int j = 0; j < kMostPairs; ++j) {
     const int i = lane + 32 * j;
     if (i >= half) continue;
-    head.a[j] *= factor * (weight != nullptr ? __ldg(weight + i) : 1.0f);
-    head.b[j] *= factor * (weight != nullptr ? __ldg(weight + i + half) : 1.0f);
+    to[i] = head.a[j];
+    to[i + half] = head.b[j];
   }
 }
 
-__device__ void turn_head(Head& head, const Turns& turns, int position, int lane) {
-#pragma unroll
-  for (int j = 0; j < kMostPairs; ++j) {
-    const int i = lane + 32 * j;
-    if (i >= turns.pairs) continue;
-    const Turn turn = turn_at(turns, position, i);
-    const float a = head.a[j], b = head.b[j];
-    head.a[j] = a * turn.cosine - b * turn.sine;
-    head.b[j] = b * turn.cosine + a * turn.sine;
-  }
-}
-
-__device__ void store_head(const Head& head, std::byte* slot, int half, int lane) {
+__device__ void store_head(const Head& head, const CacheLayer& cache, std::byte* slot, int half, int lane) {
+  if (cache.element_bytes == 4) return store_floats(head, reinterpret_cast<float*>(slot), half, lane);
   auto* to = reinterpret_cast<uint16_t*>(slot);
 #pragma unroll
   for (int j = 0; j < kMostPairs; ++j) {
@@ -80,14 +47,7 @@ __global__ void __launch_bounds__(kThreads) heads_kernel(const __grid_constant__
     Head head = read_head(query, half, lane);
     norm_head(head, job.q_norm, half, lane, job.epsilon);
     turn_head(head, job.turns, position, lane);
-#pragma unroll
-    for (int j = 0; j < kMostPairs; ++j) {
-      const int i = lane + 32 * j;
-      if (i >= half) continue;
-      query[i] = head.a[j];
-      query[i + half] = head.b[j];
-    }
-    return;
+    return store_floats(head, query, half, lane);
   }
   const int kv_head = (item - job.heads) % job.cache.kv_heads, part = (item - job.heads) / job.cache.kv_heads;
   const float* from = (part == 0 ? job.key : job.value) + row * job.kv_stride + kv_head * job.head_dim;
@@ -101,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) heads_kernel(const __grid_constant__
     norm_head(head, nullptr, half, lane, job.epsilon);
   }
   const int group = load_fresh(&job.step->row[row].group);
-  store_head(head, cache_slot(job.cache, job.step, group, part, kv_head, position), half, lane);
+  store_head(head, job.cache, cache_slot(job.cache, job.step, group, part, kv_head, position), half, lane);
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ struct CacheLayer {
   bool ring = false;
   bool k_is_v = false;
   int kv_heads = 0, head_dim = 0;
+  int element_bytes = 2;  // bf16, or 4: floats, to compare with references
   int ring_pages = 0;
   int64_t ring_page_bytes = 0;
   int64_t page_offset = 0;
@@ -115,6 +116,8 @@ void finish_heads(Gpu& gpu, const HeadsJob& job);
 void prepare_attention(Gpu& gpu);
 /// Attention in two launches: by blocks of keys, and their merger in the order of position.
 void attend(Gpu& gpu, const AttendJob& job);
+/// The same over a cache of floats, key by key.
+void attend_floats(Gpu& gpu, const AttendJob& job);
 
 /// Per-layer inputs: mixed = (norm(mixed * scale) + table * table_scale) * sqrt(1/2), per layer of `dim`.
 struct PerLayerJob {

@@ -1,0 +1,274 @@
+// Draft networks on the GPU against their references, and against themselves: what a row gets must not depend on
+// the rows beside it or on the steps before.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "checkpoint/dflash.h"
+#include "checkpoint/requantise.h"
+#include "checkpoint/tiny_drafters.h"
+#include "cuda/model_fixture.h"
+#include "reference/assistant.h"
+#include "reference/dflash.h"
+#include "reference/golden.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+int token_at(const model::Config& config, uint64_t seed, int position) {
+  return static_cast<int>(keyed_bits(seed, static_cast<uint64_t>(position)) %
+                          static_cast<uint64_t>(config.vocab));
+}
+
+/// A sequence of the target; keeps the hidden state of its last row and the taps of all rows.
+struct TargetText {
+  TargetText(Backend& backend, uint64_t seed, int length, size_t tap_count = 0, int width = 64)
+      : cache(backend.new_cache()) {
+    const model::Config& config = backend.config();
+    const auto hidden_size = static_cast<size_t>(config.hidden);
+    cache->reserve(length + 16);
+    while (cache->length() < length) {
+      const int count = std::min(width, length - cache->length());
+      std::vector<backend::Row> rows(static_cast<size_t>(count));
+      for (int i = 0; i < count; ++i) {
+        backend::Row& row = rows[static_cast<size_t>(i)];
+        row.position = cache->length() + i;
+        row.token = token_at(config, seed, row.position);
+        row.output = i == count - 1;
+      }
+      kv::Cache* caches[] = {cache.get()};
+      cache->stage(count);
+      const Output out = backend.run({rows, caches});
+      cache->commit(count);
+      hidden.assign(out.hidden, out.hidden + hidden_size);
+      if (out.taps != nullptr)
+        taps.insert(taps.end(), out.taps, out.taps + rows.size() * tap_count * hidden_size);
+    }
+  }
+
+  std::unique_ptr<kv::Cache> cache;
+  std::vector<float> hidden;
+  std::vector<float> taps;
+};
+
+struct Pair {
+  Pair(const std::string& shape, int bits) {
+    checkpoint::SynthOptions options;
+    options.shape = shape;
+    options.bits = bits;
+    options.assistant_bits = bits;
+    target = checkpoint::synthesize(options);
+    assistant = checkpoint::synthesize_assistant(options);
+  }
+  std::unique_ptr<checkpoint::Checkpoint> target;
+  std::unique_ptr<checkpoint::SyntheticAssistant> assistant;
+};
+
+AssistantRow row_for(const TargetText& text, const float* hidden, int token) {
+  return {.token = token,
+          .hidden = hidden,
+          .position = text.cache->length() - 1,
+          .keys = text.cache->length(),
+          .cache = text.cache.get()};
+}
+
+std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target,
+                                     kv::Storage storage = kv::Storage::kBf16) {
+  return load(target.config, target.weights, test::cuda_options(64, storage));
+}
+
+class CudaAssistantOf : public test::GpuTest,
+                        public testing::WithParamInterface<std::tuple<const char*, int>> {};
+
+// 300 positions: past the window and into the second page.
+TEST_P(CudaAssistantOf, FollowsTheReferenceThroughAChainOfSteps) {
+  const auto [shape, bits] = GetParam();
+  const Pair pair(shape, bits);
+  const auto backend = load_target(*pair.target, kv::Storage::kF32);
+  const TargetText text(*backend, 5, 300);
+  const auto assistant =
+      backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 3});
+
+  const model::Program program = model::build_program(pair.target->config, pair.target->weights);
+  reference::Forward forward(program);
+  reference::Sequence sequence;
+  for (int i = 0; i < 300; ++i) forward.step(sequence, token_at(pair.target->config, 5, i));
+  reference::Assistant reference(pair.assistant->config, pair.assistant->weights, pair.target->config,
+                                 pair.target->weights);
+  std::vector<float> hidden = text.hidden;
+  int token = 17;
+  for (int step = 0; step < 3; ++step) {
+    const AssistantRow row = row_for(text, hidden.data(), token);
+    const Output out = assistant->step({&row, 1});
+    const auto want = reference.step(
+        sequence, {.token = token, .hidden = hidden, .position = row.position, .keys = row.keys});
+    std::vector<float> scored, expected;
+    for (size_t i = 0; i < want.logits.size(); ++i) {
+      ASSERT_EQ(std::isfinite(out.logits[i]), std::isfinite(want.logits[i])) << "token " << i;
+      if (!std::isfinite(want.logits[i])) continue;
+      scored.push_back(out.logits[i]);
+      expected.push_back(want.logits[i]);
+    }
+    EXPECT_LT(test::relative_error(scored, expected), 1e-2) << "step " << step;
+    EXPECT_LT(test::relative_error({out.hidden, out.hidden + want.hidden.size()}, want.hidden), 1e-2);
+    const auto& config = pair.assistant->config;
+    EXPECT_EQ(static_cast<int>(scored.size()),
+              config.centroids == 0 ? config.text.vocab
+                                    : config.text.vocab / config.centroids * config.kept_centroids);
+    hidden.assign(out.hidden, out.hidden + want.hidden.size());
+    token = static_cast<int>(std::max_element(out.logits, out.logits + config.text.vocab) - out.logits);
+  }
+}
+
+TEST_P(CudaAssistantOf, GivesARowTheSameBitsAloneAndInARaggedBatch) {
+  const auto [shape, bits] = GetParam();
+  const Pair pair(shape, bits);
+  const auto backend = load_target(*pair.target);
+  const auto assistant =
+      backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 4});
+  std::vector<TargetText> texts;
+  for (const int length : {1, 300, 9, 64}) texts.emplace_back(*backend, 11 + length, length);
+  const auto vocab = static_cast<size_t>(pair.target->config.vocab);
+  const auto hidden_size = static_cast<size_t>(pair.target->config.hidden);
+  std::vector<AssistantRow> rows;
+  for (const TargetText& text : texts)
+    rows.push_back(row_for(text, text.hidden.data(), 3 + text.cache->length()));
+  // Alone, in another order, then together: nothing of an earlier step may be left.
+  std::vector<std::vector<float>> logits(4), hiddens(4);
+  for (const size_t i : {size_t{3}, size_t{1}, size_t{0}, size_t{2}}) {
+    const Output out = assistant->step({&rows[i], 1});
+    logits[i].assign(out.logits, out.logits + vocab);
+    hiddens[i].assign(out.hidden, out.hidden + hidden_size);
+  }
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Output out = assistant->step(rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(std::memcmp(out.logits + i * vocab, logits[i].data(), vocab * sizeof(float)), 0) << i;
+      EXPECT_EQ(std::memcmp(out.hidden + i * hidden_size, hiddens[i].data(), hidden_size * sizeof(float)), 0)
+          << i;
+    }
+    const Output last = assistant->step({&rows[2], 1});
+    EXPECT_EQ(std::memcmp(last.logits, logits[2].data(), vocab * sizeof(float)), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaAssistantOf,
+                         testing::Combine(testing::Values("tiny-e2b", "tiny-dense", "tiny-moe",
+                                                          "tiny-unified"),
+                                          testing::Values(4, 8, 16)),
+                         [](const auto& of) {
+                           std::string name = std::string(std::get<0>(of.param)) + "_" +
+                                              std::to_string(std::get<1>(of.param));
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+/// The golden models and their block drafters.
+struct BlockPair {
+  explicit BlockPair(const std::string& name) : golden(name) {
+    dflash = checkpoint::open_dflash(golden.folder + "/dflash", golden.target->config);
+  }
+  test::Golden golden;
+  std::unique_ptr<checkpoint::DflashCheckpoint> dflash;
+};
+
+struct Context {
+  Context(BlockDrafter& drafter, const TargetText& text, std::initializer_list<int> chunks)
+      : cache(drafter.new_cache()) {
+    cache->reserve(64);
+    const size_t width = drafter.config().taps.size() * static_cast<size_t>(drafter.config().text.hidden);
+    size_t at = 0;
+    for (const int count : chunks) {
+      const ContextRows rows{cache.get(), text.taps.data() + at * width, count};
+      drafter.extend({&rows, 1});
+      at += static_cast<size_t>(count);
+    }
+  }
+  std::unique_ptr<kv::Cache> cache;
+};
+
+class CudaBlockDrafterOf : public test::GpuTest, public testing::WithParamInterface<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Golden, CudaBlockDrafterOf, testing::ValuesIn(test::kGoldenCases),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(CudaBlockDrafterOf, AgreesWithTheReferenceAtEveryWidth) {
+  const BlockPair pair(GetParam());
+  const checkpoint::Checkpoint& target = *pair.golden.target;
+  const auto backend = load_target(target, kv::Storage::kF32);
+  backend->set_taps(pair.dflash->config.taps);
+  const TargetText text(*backend, 3, 21, pair.dflash->config.taps.size());
+  const auto drafter = backend->load_dflash(pair.dflash->config, pair.dflash->weights, {});
+  const Context context(*drafter, text, {13, 1, 7});
+
+  // The reference sees the same taps, so that only the drafter is compared.
+  std::vector<reference::Row> taps;
+  const auto width =
+      static_cast<std::ptrdiff_t>(pair.dflash->config.taps.size()) * target.config.hidden;
+  for (auto at = text.taps.begin(); at != text.taps.end(); at += width) taps.emplace_back(at, at + width);
+  reference::Dflash reference(pair.dflash->config, pair.dflash->weights, target.weights);
+  reference::Sequence reference_context;
+  reference.extend(reference_context, taps);
+
+  for (int rows = 2; rows <= pair.dflash->config.block; ++rows) {
+    const Block block{context.cache.get(), 7, rows};
+    const Output out = drafter->run({&block, 1});
+    EXPECT_EQ(context.cache->length(), 21);
+    const std::vector<reference::Row> want = reference.run_block(reference_context, 7, rows);
+    ASSERT_EQ(out.rows, rows - 1);
+    for (size_t j = 0; j < want.size(); ++j) {
+      const float* got = out.logits + j * want[j].size();
+      EXPECT_LT(test::relative_error({got, got + want[j].size()}, want[j]), 1e-2) << rows << " rows, row " << j;
+    }
+  }
+}
+
+TEST_P(CudaBlockDrafterOf, GivesABlockTheSameBitsAloneAndBesideAnother) {
+  const BlockPair pair(GetParam());
+  const auto backend = load_target(*pair.golden.target);
+  backend->set_taps(pair.dflash->config.taps);
+  const size_t taps = pair.dflash->config.taps.size();
+  const TargetText one(*backend, 3, 21, taps), two(*backend, 4, 9, taps);
+  const auto drafter = backend->load_dflash(pair.dflash->config, pair.dflash->weights, {});
+  const Context whole(*drafter, one, {21}), pieces(*drafter, one, {1, 8, 12}), other(*drafter, two, {9});
+  const auto vocab = static_cast<size_t>(pair.golden.vocab());
+
+  const Block alone{whole.cache.get(), 7, 4};
+  const Output out = drafter->run({&alone, 1});
+  const std::vector<float> want(out.logits, out.logits + 3 * vocab);
+  const Block both[] = {{other.cache.get(), 9, 2}, {pieces.cache.get(), 7, 4}};
+  const Output together = drafter->run(both);
+  ASSERT_EQ(together.rows, 4);
+  EXPECT_EQ(std::memcmp(together.logits + vocab, want.data(), want.size() * sizeof(float)), 0);
+}
+
+class CudaTaps : public test::GpuTest {};
+
+TEST_F(CudaTaps, AreTheLayersOutputsOfEveryRowAndChangeNoBit) {
+  for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe"}) {
+    SCOPED_TRACE(shape);
+    const Pair pair(shape, 16);
+    const int last = pair.target->config.layer_count() - 1;
+    const auto plain = load_target(*pair.target, kv::Storage::kF32);
+    const TargetText untapped(*plain, 8, 40);
+    for (const std::vector<int>& layers : {std::vector<int>{1, 0}, std::vector<int>{0, last}}) {
+      const auto backend = load_target(*pair.target, kv::Storage::kF32);
+      backend->set_taps(layers);
+      const TargetText text(*backend, 8, 40, 2, 17);
+      EXPECT_EQ(text.hidden, untapped.hidden);
+      test::TargetRun run(*pair.target);
+      std::vector<int> tokens;
+      for (int i = 0; i < 40; ++i) tokens.push_back(token_at(pair.target->config, 8, i));
+      run.feed(tokens);
+      const std::vector<reference::Row> want = run.taps(layers, 0);
+      const size_t width = want[0].size();
+      ASSERT_EQ(text.taps.size(), want.size() * width);
+      for (size_t i = 0; i < want.size(); ++i) {
+        const float* got = text.taps.data() + i * width;
+        EXPECT_LT(test::relative_error({got, got + width}, want[i]), 2e-2) << "row " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slip::backend::cuda
