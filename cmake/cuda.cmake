@@ -50,4 +50,7 @@ if(SLIP_HAVE_CUDA)
     list(APPEND cuda_options "SHELL:-gencode=arch=compute_${architecture},code=sm_${architecture}")
   endforeach()
   target_compile_options(slip_cuda PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_options}>")
+
+  add_executable(cuda_products EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/cuda_products.cpp)
+  target_link_libraries(cuda_products PRIVATE slip_cuda)
 endif()

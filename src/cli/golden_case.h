@@ -20,7 +20,9 @@ struct Check {
 };
 
 struct VerifyOptions {
-  int threads = 0;  // 0 = one per core
+  int threads = 0;             // 0 = one per core
+  std::string device = "cpu";  // cpu, cuda or cuda:N
+  bool on_cpu() const { return device == "cpu"; }
 };
 
 /// Takes a model case (expected.json beside target/), a tokenizer case (cases.json beside tokenizer.json) or

@@ -14,8 +14,6 @@ namespace slip::cli {
 
 namespace {
 
-using backend::cpu::ActivationMode;
-
 // Draft logits are not soft-capped, so they are a few times larger than the target's, and their errors too.
 constexpr double kDraftBound = 1e-2;
 
@@ -53,7 +51,7 @@ void check_assistant(const std::string& folder, const Expected& expected, const 
     }
   }
 
-  GoldenModel model(*target, ActivationMode::kFloat, kv::Storage::kF32, options.threads);
+  GoldenModel model(*target, "float", "f32", options);
   model.feed(prompt, model.max_rows());
   // transformers lets a sliding layer see one key more than the window and turns queries by the newest
   // token's own position.
@@ -84,9 +82,8 @@ void check_assistant(const std::string& folder, const Expected& expected, const 
     hiddens.insert(hiddens.end(), out.hidden, out.hidden + hidden_size);
     tokens.push_back(argmax(std::span(logits).last(vocab)));
   }
-  checks.push_back(judge("assistant logits", largest_error(logits, expected.floats("draft_logits")),
-                         kDraftBound, kLargest));
-  checks.push_back(judge("assistant hidden", largest_error(hiddens, want_hidden), kDraftBound, kLargest));
+  checks.push_back(compare("assistant logits", logits, expected.floats("draft_logits"), kDraftBound, options));
+  checks.push_back(compare("assistant hidden", hiddens, want_hidden, kDraftBound, options));
   checks.push_back(judge("assistant tokens", count_differences(tokens, want), 0, kWrongTokens));
 }
 
@@ -99,7 +96,7 @@ void check_dflash(const std::string& folder, const Expected& expected, const Ver
   const std::vector<int> greedy = expected.tokens("greedy_tokens");
   text.insert(text.end(), greedy.begin(), greedy.end());
 
-  GoldenModel model(*target, ActivationMode::kFloat, kv::Storage::kF32, options.threads);
+  GoldenModel model(*target, "float", "f32", options);
   model.set_taps(dflash->config.taps);
   const auto drafter = model.backend().load_dflash(dflash->config, dflash->weights, {});
   const auto cache = drafter->new_cache();
@@ -134,9 +131,8 @@ void check_dflash(const std::string& folder, const Expected& expected, const Ver
     std::vector<int> tokens;
     for (size_t i = 0; i < want.size(); ++i)
       tokens.push_back(argmax(std::span(logits).subspan(i * vocab, vocab)));
-    checks.push_back(judge(fmt::format("dflash logits, round {}", r + 1),
-                           largest_error(logits, expected.floats(fmt::format("dflash_logits_{}", r))),
-                           kDraftBound, kLargest));
+    checks.push_back(compare(fmt::format("dflash logits, round {}", r + 1), logits,
+                             expected.floats(fmt::format("dflash_logits_{}", r)), kDraftBound, options));
     checks.push_back(judge(fmt::format("dflash tokens, round {}", r + 1), count_differences(tokens, want), 0,
                            kWrongTokens));
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
+#include "cli/device.h"
 
 namespace slip::cli {
 
@@ -89,13 +90,19 @@ int argmax(std::span<const float> row) {
   return static_cast<int>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
-GoldenModel::GoldenModel(const checkpoint::Checkpoint& checkpoint, backend::cpu::ActivationMode activations,
-                         kv::Storage storage, int threads) {
-  backend::cpu::CpuOptions options;
-  options.threads = threads;
-  options.activations = activations;
-  options.kv_storage = storage;
-  backend_ = backend::cpu::load(checkpoint.config, checkpoint.weights, options);
+Check compare(std::string name, std::span<const float> got, std::span<const float> want, double cpu_bound,
+              const VerifyOptions& options) {
+  constexpr double kGpuBound = 1e-2;
+  if (options.on_cpu()) return judge(std::move(name), largest_error(got, want), cpu_bound, kLargest);
+  return judge(std::move(name), relative_error(got, want), kGpuBound, kRelative);
+}
+
+GoldenModel::GoldenModel(const checkpoint::Checkpoint& checkpoint, const std::string& activations,
+                         const std::string& kv, const VerifyOptions& options) {
+  const BackendOptions backend{
+      .device = options.device, .threads = options.threads, .activations = activations, .kv = kv};
+  Device device = choose_device(backend, 0);
+  backend_ = load_on(device, checkpoint.config, checkpoint.weights, backend, {});
   vocab_ = static_cast<size_t>(checkpoint.config.vocab);
   hidden_ = static_cast<size_t>(checkpoint.config.hidden);
   restart();

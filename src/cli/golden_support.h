@@ -1,5 +1,5 @@
 // What the checks of a golden case share: the expected results, the measures of error, and a model of the
-// case on the CPU.
+// case on a device.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/cpu_backend.h"
+#include "backend/backend.h"
 #include "base/mapped_file.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/golden_case.h"
@@ -48,11 +48,17 @@ double relative_error(std::span<const float> got, std::span<const float> want);
 Check judge(std::string name, double worst, double bound, const char* measure, std::string note = "");
 int argmax(std::span<const float> row);
 
-/// A model of the case on the CPU, fed with token ids.
+/// What was computed against what was expected. The CPU computes in floats and is judged by its largest error;
+/// the tensor cores of a GPU see activations of 16 bits, and its results are judged as a whole.
+Check compare(std::string name, std::span<const float> got, std::span<const float> want, double cpu_bound,
+              const VerifyOptions& options);
+
+/// A model of the case on the device of the options, fed with token ids.
 class GoldenModel {
  public:
-  GoldenModel(const checkpoint::Checkpoint& checkpoint, backend::cpu::ActivationMode activations,
-              kv::Storage storage, int threads);
+  /// `activations` as in --activations, `kv` as in --kv.
+  GoldenModel(const checkpoint::Checkpoint& checkpoint, const std::string& activations, const std::string& kv,
+              const VerifyOptions& options);
 
   /// From the next feed() on, `taps` collects what these layers put out.
   void set_taps(std::span<const int> layers);

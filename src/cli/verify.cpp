@@ -42,6 +42,7 @@ int run_verify(const Arguments& args) {
   Parser parser(verify_command, "CASE...");
   parser.words({"CASE", "CASE", "folders of golden cases: of a model, a tokenizer or chats"}, folders, 1,
                1000);
+  parser.text({"--device", "NAME", "cpu (default), cuda or cuda:N"}, options.device);
   parser.integer({"-t,--threads", "N", "threads (default: one per core)"}, 1, 1024, options.threads);
   parser.footer("Exit code 0 only if every check passes; skipped checks are those this build cannot do.");
   if (!parser.parse(args)) return kExitOk;
