@@ -18,17 +18,19 @@ struct Case {
   const char* name;
   int rows, cols;
   bool pair;
+  int slices = 1;
 };
 
 PackedMatrix shape(const Case& one, Format format) {
   PackedMatrix packed;
   packed.format = format;
   packed.rows = one.rows;
-  packed.cols = one.cols;
+  packed.cols = one.cols / one.slices;
+  packed.slices = one.slices;
   packed.pair = one.pair;
   packed.subtiles = one.pair || one.rows >= 8192 ? 2 : 1;
   packed.groups = format == Format::kBf16 ? 0 : 1;
-  const int blocks = (one.cols + 63) / 64;
+  const int blocks = (packed.cols + 63) / 64;
   packed.chunks = format == Format::kBf16 ? 2 * blocks : blocks;
   packed.chunk_bytes = packed.subtiles * ((format == Format::kAffine4 ? 512 : 1024) + 64 * packed.groups);
   const int tile_rows = one.pair ? 16 : 16 * packed.subtiles;
@@ -68,12 +70,12 @@ void run(int argc, char** argv) {
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
   const Case cases[] = {{"e2b qkv", 2560, 1536, false},      {"e2b o", 1536, 2048, false},
-                        {"e2b gate up", 12288, 1536, true},  {"e2b down", 1536, 12288, false},
+                        {"e2b gate up", 12288, 1536, true},  {"e2b down", 1536, 12288, false, 4},
                         {"e2b ple gate", 256, 1536, false},  {"e2b ple proj", 1536, 256, false},
-                        {"26b qkv", 8192, 2816, false},      {"26b o", 2816, 4096, false},
-                        {"26b gate up", 2112, 2816, true},   {"12b down", 3840, 15360, false},
-                        {"31b qkv", 16384, 5376, false},     {"31b o", 5376, 8192, false},
-                        {"31b gate up", 21504, 5376, true},  {"31b down", 5376, 21504, false},
+                        {"26b qkv", 8192, 2816, false},      {"26b o", 2816, 4096, false, 2},
+                        {"26b gate up", 2112, 2816, true},   {"12b down", 3840, 15360, false, 4},
+                        {"31b qkv", 16384, 5376, false},     {"31b o", 5376, 8192, false, 2},
+                        {"31b gate up", 21504, 5376, true},  {"31b down", 5376, 21504, false, 4},
                         {"31b head", 262144, 5376, false}};
   const std::vector<int> widths = quick ? std::vector<int>{1} : std::vector<int>{1, 2, 4, 8, 16};
   for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
@@ -94,17 +96,19 @@ void run(int argc, char** argv) {
           packed.data = weights.data() + static_cast<size_t>(i) * stride;
           Job job;
           job.rows = width;
-          job.segment_count = 1;
-          Segment& segment = job.segments[0];
-          segment.matrix = packed;
-          segment.in.rows = reinterpret_cast<const float*>(activations.data());
-          segment.in.stride = one.cols;
-          segment.in.cols = one.cols;
-          segment.in.epsilon = 1e-6f;
-          segment.normed = one.cols <= 5376;
-          segment.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
-          segment.out = reinterpret_cast<float*>(out.data());
-          segment.out_stride = one.rows;
+          job.segment_count = packed.slices;
+          for (int part = 0; part < packed.slices; ++part) {
+            Segment& segment = job.segments[part];
+            segment.matrix = packed.slice(part);
+            segment.in.rows = reinterpret_cast<const float*>(activations.data()) + part * packed.cols;
+            segment.in.stride = one.cols;
+            segment.in.cols = packed.cols;
+            segment.in.epsilon = 1e-6f;
+            segment.normed = one.slices == 1;
+            segment.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
+            segment.out = reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;
+            segment.out_stride = one.rows;
+          }
           plan_blocks(gpu, job, 1);
           passes = (job.rows + job.rows_per_pass - 1) / job.rows_per_pass;
           product(gpu, job);

@@ -157,6 +157,70 @@ TEST_P(CudaProduct, GivesARowTheSameBitsInAnyCompany) {
   expect_same(subject.run(0, kMaxRows, 5), 0, "in passes of five rows");
 }
 
+/// Slices of a wide matrix, each times its columns, and a reader that adds them: an identity matrix of bf16.
+TEST_P(CudaProduct, SlicesOfColumnsAddUpWhereTheyAreRead) {
+  const MatrixKind& kind = GetParam();
+  constexpr int kRows = 64, kCols = 8192, kWidth = 3;
+  OwnedMatrix source = kind.make(kRows, kCols, 5);
+  PackedMatrix packed = plan_sliced(source.matrix);
+  ASSERT_EQ(packed.slices, 4);
+  std::vector<std::byte> host(packed.bytes());
+  ThreadPool pool(2);
+  pack(source.matrix, nullptr, packed, 0, int64_t{packed.tiles} * packed.slices, host.data(), pool);
+  DeviceMemory weights(host.size(), "weights");
+  gpu().to_device(weights.data(), host.data(), host.size());
+  packed.data = weights.data();
+  std::vector<float> x(kWidth * kCols);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = test::noise(4, i);
+  const DeviceMemory rows = test::upload(gpu(), x);
+  DeviceMemory partial(4 * kMaxRows * kRows * sizeof(float), "parts"), out(kWidth * kRows * sizeof(float), "sum");
+
+  Job job;
+  job.rows = kWidth;
+  for (int i = 0; i < packed.slices; ++i) {
+    Segment& segment = job.segments[job.segment_count++];
+    segment.matrix = packed.slice(i);
+    segment.in.rows = reinterpret_cast<const float*>(rows.data()) + i * packed.cols;
+    segment.in.stride = kCols;
+    segment.in.cols = packed.cols;
+    segment.out = reinterpret_cast<float*>(partial.data()) + i * kMaxRows * kRows;
+    segment.out_stride = kRows;
+  }
+  plan_blocks(gpu(), job, 1);
+  product(gpu(), job);
+
+  OwnedMatrix unit = test::random_float_matrix(DType::kBf16, kRows, kRows, 1);
+  for (size_t i = 0; i < kRows * kRows; ++i) unit.weight->set(i, i % kRows == i / kRows ? 1.0f : 0.0f);
+  DeviceMemory unit_memory;
+  Job reader;
+  reader.rows = kWidth;
+  reader.segment_count = 1;
+  Segment& segment = reader.segments[0];
+  segment.matrix = test::upload_matrix(gpu(), unit.matrix, kRows, nullptr, unit_memory);
+  segment.in.cols = kRows;
+  segment.in.branch = reinterpret_cast<const float*>(partial.data());
+  segment.in.branch_stride = kRows;
+  segment.in.branch_parts = packed.slices;
+  segment.in.part_stride = kMaxRows * kRows;
+  segment.out = reinterpret_cast<float*>(out.data());
+  segment.out_stride = kRows;
+  plan_blocks(gpu(), reader, 1);
+  product(gpu(), reader);
+
+  std::vector<double> want;
+  std::vector<float> w(kCols);
+  tensor::RowReader weight_reader(source.matrix);
+  for (size_t n = 0; n < kWidth; ++n) {
+    for (int64_t r = 0; r < kRows; ++r) {
+      weight_reader.floats(r, w.data());
+      double sum = 0;
+      for (size_t c = 0; c < kCols; ++c) sum += static_cast<double>(w[c]) * x[n * kCols + c];
+      want.push_back(sum);
+    }
+  }
+  EXPECT_LT(relative_error(test::download(gpu(), out, kWidth * kRows), want), 5e-5);
+}
+
 TEST_P(CudaProduct, TakesTallMatricesInWiderTiles) {
   const MatrixKind& kind = GetParam();
   Subject subject(gpu(), kind, 8200, 2 * std::max<int64_t>(kind.col_step, 32), false);

@@ -50,7 +50,7 @@ class Listing {
     vectors_.push_back(&weights.text.final_norm);
   }
   void dflash(const model::DflashConfig& config, const model::DflashWeights& weights) {
-    one(weights.fc, weights_.fc);
+    sliced(weights.fc, weights_.fc);
     layers(config.text, weights.text);
     vectors_.push_back(&weights.context_norm);
     vectors_.push_back(&weights.text.final_norm);
@@ -64,8 +64,14 @@ class Listing {
   void one(const Matrix& source, PackedMatrix& target) {
     if (source.present()) stack(source, nullptr, source.rows, target);
   }
+  void sliced(const Matrix& source, PackedMatrix& target) {
+    if (source.present()) place(source, nullptr, plan_sliced(source), target);
+  }
   void stack(const Matrix& source, const Matrix* other, int64_t rows, PackedMatrix& target) {
-    target = plan(source, rows, other);
+    place(source, other, plan(source, rows, other), target);
+  }
+  void place(const Matrix& source, const Matrix* other, const PackedMatrix& layout, PackedMatrix& target) {
+    target = layout;
     used_ = (used_ + 255) / 256 * 256;
     tasks_.push_back({&source, other, &target, used_});
     used_ += target.bytes();
@@ -78,14 +84,14 @@ class Listing {
     one(source.q, target.q);
     one(source.k, target.k);
     one(source.v, target.v);
-    one(source.o, target.o);
+    sliced(source.o, target.o);
     stack(source.gate, &source.up, source.gate.rows, target.gate_up);
     one(source.moe.router, target.router);
     if (config.experts > 0) {
       stack(source.moe.gate, &source.moe.up, config.expert_intermediate, target.expert_gate_up);
       stack(source.moe.down, nullptr, config.hidden, target.expert_down);
     }
-    one(source.down, target.down);
+    config.experts > 0 ? one(source.down, target.down) : sliced(source.down, target.down);
     one(source.per_layer.gate, target.per_layer_gate);
     one(source.per_layer.projection, target.per_layer_projection);
     for (const Vector* vector :
@@ -134,7 +140,7 @@ DeviceWeights load(Gpu& gpu, const std::function<void(Listing&)>& describe, Thre
     std::byte* to = weights.matrices.data() + task.place;
     packed.data = to;
     const auto tile = static_cast<size_t>(packed.tile_bytes());
-    const int64_t tiles = int64_t{packed.tiles} * packed.count;
+    const int64_t tiles = int64_t{packed.tiles} * packed.count * packed.slices;
     const auto at_once = static_cast<int64_t>(std::max<size_t>(1, kPieceBytes / tile));
     if (tile > kPieceBytes) fail(ErrorKind::kRuntime, "{}: has rows too long to load", task.source->name);
     for (int64_t first = 0; first < tiles; first += at_once) {

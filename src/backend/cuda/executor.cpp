@@ -86,15 +86,16 @@ void Executor::plan_memory(Carver& carver) {
   }
   const auto field = [&](int64_t cols, int64_t rows = kMaxRows) {
     const int64_t stride = padded(cols);
-    return Field{carver.take<float>(static_cast<size_t>(rows * stride)), stride};
+    return Field{.data = carver.take<float>(static_cast<size_t>(rows * stride)), .stride = stride};
   };
   const int h = config_.hidden;
   // Inputs of a row and its share of the per-layer table lie side by side.
   input_ = field(padded(input_cols_) + table_cols_);
-  table_ = {input_.data == nullptr ? nullptr : input_.data + padded(input_cols_), input_.stride};
+  table_ = {.data = input_.data == nullptr ? nullptr : input_.data + padded(input_cols_),
+            .stride = input_.stride};
   streams_[0] = field(h);
   streams_[1] = field(h);
-  projected_ = field(h);
+  projected_ = field(h, kMaxRows * kMaxSlices);
   query_ = field(widest_q);
   key_ = field(widest_kv);
   value_ = field(widest_kv);
@@ -119,7 +120,7 @@ void Executor::plan_memory(Carver& carver) {
     }
   }
   const auto taps = static_cast<int64_t>(network_.program->taps.size()) * h;
-  taps_ = {carver.take<float>(static_cast<size_t>(kMaxRows * taps)), taps};
+  taps_ = {.data = carver.take<float>(static_cast<size_t>(kMaxRows * taps)), .stride = taps};
 
   const int blocks = most_blocks(*network_.kv_config, *network_.layout);
   size_t widest = 0, heads = 0;

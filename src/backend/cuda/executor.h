@@ -76,10 +76,12 @@ class Executor {
   const std::vector<double>& phase_seconds() const { return phase_seconds_; }
 
  private:
-  /// Rows of floats on the device.
+  /// Rows of floats on the device; or several such, whose sum is meant.
   struct Field {
     float* data = nullptr;
     int64_t stride = 0;
+    int parts = 1;
+    Field part(int index) const { return {.data = data + index * kMaxRows * stride, .stride = stride, .parts = 1}; }
   };
   /// A sum into the stream that has not been made yet.
   struct Pending {
@@ -123,6 +125,8 @@ class Executor {
   Input take_stream();
   static Input plain(const Field& field, int cols);
   void add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out);
+  /// Slices of a matrix times their columns of the rows, as parts of a sum.
+  Field add_slices(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out);
   void start(Job& job, int listed = 1);
   void leave_sum(const Field& branch, const model::Vector& norm, float scalar, int tap);
   void end_layer(int layer, const Field& branch, const model::Vector& norm);
@@ -170,6 +174,7 @@ class Executor {
   bool outputs_ = false;
   Field stream_;
   Pending pending_;
+  Field context_;
   std::vector<double> phase_seconds_;  // empty = not timed
 
   std::map<std::tuple<const model::Program*, int, bool>, Graph> graphs_;

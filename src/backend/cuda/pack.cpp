@@ -34,6 +34,22 @@ void require_supported(const Matrix& matrix) {
   }
 }
 
+// A slice's columns, of all rows of a step, must fit in shared memory; and with fewer tiles than this there is not
+// enough work for every multiprocessor unless the columns are shared out too.
+constexpr int64_t kMostSliceCols = 5376, kFewTiles = 264, kLeastSliceCols = 2048;
+
+int slices_for(const Matrix& matrix, int64_t tiles) {
+  int slices = 1;
+  while (2 * slices <= kMaxSlices && matrix.cols % (2 * slices * kPaddedCols) == 0 &&
+         (matrix.group == 0 || matrix.cols / (2 * slices) % matrix.group == 0)) {
+    const bool wide = matrix.cols / slices > kMostSliceCols;
+    const bool few = tiles * slices < kFewTiles && matrix.cols / (2 * slices) >= kLeastSliceCols;
+    if (!wide && !few) break;
+    slices *= 2;
+  }
+  return slices;
+}
+
 int parts_for(int64_t blocks_of_64) {
   int parts = 1;
   while (parts < kWarps && blocks_of_64 >= int64_t{4} * parts) parts *= 2;
@@ -46,28 +62,30 @@ class Rows16 {
   Rows16(const Matrix& matrix, const PackedMatrix& packed)
       : matrix_(matrix),
         reader_(matrix),
-        padded_((matrix.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols),
+        cols_(packed.cols),
+        padded_((packed.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols),
         groups_(packed.groups),
         values_(static_cast<size_t>(16 * padded_)),
-        codes_(static_cast<size_t>(padded_)),
-        scales_(static_cast<size_t>(padded_)),
-        biases_(static_cast<size_t>(padded_)),
+        codes_(static_cast<size_t>(matrix.cols)),
+        scales_(static_cast<size_t>(matrix.cols)),
+        biases_(static_cast<size_t>(matrix.cols)),
         pairs_(static_cast<size_t>(16 * padded_ / 32)) {}
 
-  void load(int64_t first, int64_t count) {
+  /// Columns from `col` on.
+  void load(int64_t first, int64_t count, int64_t col) {
     std::fill(values_.begin(), values_.end(), uint16_t{0});
     std::fill(pairs_.begin(), pairs_.end(), 0u);
     for (int64_t r = 0; r < count; ++r) {
       uint16_t* row = &values_[static_cast<size_t>(r * padded_)];
       if (groups_ == 0) {
-        std::memcpy(row, reader_.stored(first + r), static_cast<size_t>(matrix_.cols) * 2);
+        std::memcpy(row, reader_.stored(first + r) + col * 2, static_cast<size_t>(cols_) * 2);
         continue;
       }
       reader_.codes(first + r, codes_.data(), scales_.data(), biases_.data());
-      for (int64_t c = 0; c < matrix_.cols; ++c) row[c] = codes_[static_cast<size_t>(c)];
+      for (int64_t c = 0; c < cols_; ++c) row[c] = codes_[static_cast<size_t>(col + c)];
       const int64_t span = kPaddedCols / groups_, count_of = padded_ / span;
-      for (int64_t g = 0; g * span < matrix_.cols; ++g) {
-        const auto from = static_cast<size_t>(g * span / matrix_.group);
+      for (int64_t g = 0; g * span < cols_; ++g) {
+        const auto from = static_cast<size_t>((col + g * span) / matrix_.group);
         pairs_[static_cast<size_t>(r * count_of + g)] =
             to_bf16(scales_[from]).bits | static_cast<uint32_t>(to_bf16(biases_[from]).bits) << 16;
       }
@@ -84,7 +102,7 @@ class Rows16 {
  private:
   const Matrix& matrix_;
   tensor::RowReader reader_;
-  int64_t padded_;
+  int64_t cols_, padded_;
   int groups_;
   std::vector<uint16_t> values_;  // [16][padded]
   std::vector<uint8_t> codes_;
@@ -152,17 +170,16 @@ void put_scales(const Rows16& rows, int groups, int64_t chunk, std::byte* to) {
   }
 }
 
-}  // namespace
-
-PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other) {
+PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other, int slices) {
   require_supported(source);
   PackedMatrix packed;
   packed.rows = static_cast<int>(rows);
-  packed.cols = static_cast<int>(source.cols);
+  packed.cols = static_cast<int>(source.cols / slices);
+  packed.slices = slices;
   packed.count = static_cast<int>(source.rows / rows);
   packed.pair = other != nullptr;
   packed.subtiles = packed.pair || rows >= kTallRows ? 2 : 1;
-  const int64_t padded = (source.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols;
+  const int64_t padded = (packed.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols;
   int code_bytes = 1024;
   if (source.encoding == Encoding::kFloat) {
     packed.format = Format::kBf16;
@@ -187,18 +204,30 @@ PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other) {
   return packed;
 }
 
+}  // namespace
+
+PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other) {
+  return plan(source, rows, other, 1);
+}
+
+PackedMatrix plan_sliced(const Matrix& source) {
+  return plan(source, source.rows, nullptr, slices_for(source, (source.rows + 15) / 16));
+}
+
 void pack(const Matrix& source, const Matrix* other, const PackedMatrix& packed, int64_t first, int64_t end,
           std::byte* host, ThreadPool& pool) {
   const int64_t tile_rows = packed.pair ? 16 : 16 * packed.subtiles;
   pool.run([&](int thread) {
     Rows16 one(source, packed), two(other != nullptr ? *other : source, packed);
     for (int64_t i = pool.next(thread, end - first); i >= 0; i = pool.next(thread, end - first)) {
-      const int64_t matrix = (first + i) / packed.tiles, tile = (first + i) % packed.tiles;
+      const int64_t index = (first + i) / packed.tiles, tile = (first + i) % packed.tiles;
+      const int64_t matrix = packed.slices > 1 ? 0 : index;
+      const int64_t col = packed.slices > 1 ? index * packed.cols : 0;
       std::byte* to = host + i * packed.tile_bytes();
       for (int s = 0; s < packed.subtiles; ++s) {
         Rows16& rows = s == 0 ? one : two;
         const int64_t row = tile * tile_rows + (packed.pair ? 0 : 16 * s);
-        rows.load(matrix * packed.rows + row, std::clamp<int64_t>(packed.rows - row, 0, 16));
+        rows.load(matrix * packed.rows + row, std::clamp<int64_t>(packed.rows - row, 0, 16), col);
         const int code_bytes = packed.format == Format::kAffine4 ? 512 : 1024;
         for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
           std::byte* at = to + chunk * packed.chunk_bytes;

@@ -10,8 +10,9 @@
 //   4 bits    [lane][step][8 codes]: nibbles i and i + 4 are register i
 // Scales: [lane / 4][rows g and g + 8][scale, bias]. Columns are padded to 64 with zero, rows to whole tiles;
 // groups of 128 columns appear as two of 64. `parts` warps share the columns of a tile: part p has chunks
-// p * chunks / parts .. (p + 1) * chunks / parts. That split, and so the order of every sum, depends on the
-// shape of the matrix alone.
+// p * chunks / parts .. (p + 1) * chunks / parts. A matrix of few rows and many columns is cut into slices of
+// columns first, packed one after another, whose products are added by whoever reads them. Both splits, and so
+// the order of every sum, depend on the shape of the matrix alone.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,7 @@ namespace slip::backend::cuda {
 
 inline constexpr int kWarps = 16;  // of a block of product.cu
 inline constexpr int kPaddedCols = 64;
+inline constexpr int kMaxSlices = 4;
 
 enum class Format : int { kBf16, kAffine8, kAffine4 };
 
@@ -31,17 +33,25 @@ struct PackedMatrix {
   int subtiles = 1;
   bool pair = false;
   int rows = 0;  // of each of a pair
-  int cols = 0;
+  int cols = 0;    // of a slice
+  int slices = 1;
   int chunks = 0;  // per tile
   int tiles = 0;
   int parts = 1;
-  int count = 1;  // matrices of this shape behind one another: experts, clusters
+  int count = 1;  // matrices of this shape behind one another: experts, clusters; not with slices
   int64_t chunk_bytes = 0;
 
   constexpr bool present() const { return tiles > 0; }
   constexpr int64_t tile_bytes() const { return chunk_bytes * chunks; }
   constexpr int64_t matrix_bytes() const { return tile_bytes() * tiles; }
-  size_t bytes() const { return static_cast<size_t>(matrix_bytes()) * static_cast<size_t>(count); }
+  size_t bytes() const { return static_cast<size_t>(matrix_bytes() * count * slices); }
+  /// Slice i as a matrix of its own.
+  PackedMatrix slice(int i) const {
+    PackedMatrix one = *this;
+    one.slices = 1;
+    one.data = data + i * matrix_bytes();
+    return one;
+  }
 };
 
 }  // namespace slip::backend::cuda

@@ -82,6 +82,8 @@ Input Executor::take_stream() {
   if (!pending_.waits) return in;
   in.branch = pending_.branch.data;
   in.branch_stride = pending_.branch.stride;
+  in.branch_parts = pending_.branch.parts;
+  in.part_stride = kMaxRows * pending_.branch.stride;
   in.branch_norm = pending_.norm;
   in.scalar = pending_.scalar;
   stream_ = stream_.data == streams_[0].data ? streams_[1] : streams_[0];
@@ -104,6 +106,16 @@ void Executor::add(Job& job, const PackedMatrix& matrix, const Input& in, const 
   segment.out_stride = out.stride;
   segment.activation = config_.activation;
   if (matrix.pair) segment.epilogue = Epilogue::kGated;
+}
+
+Executor::Field Executor::add_slices(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out) {
+  for (int i = 0; i < matrix.slices; ++i) {
+    Input columns = in;
+    columns.rows += int64_t{i} * matrix.cols;
+    columns.cols = matrix.cols;
+    add(job, matrix.slice(i), columns, out.part(i));
+  }
+  return {.data = out.data, .stride = out.stride, .parts = matrix.slices};
 }
 
 void Executor::start(Job& job, int listed) {
@@ -214,9 +226,10 @@ void Executor::attend_layer(int layer) {
 
 void Executor::attention_out(int layer) {
   Job job = new_job();
-  add(job, device_layer(layer).o, plain(attended_, layer_config(layer).q_size()), projected_);
+  const Field sum =
+      add_slices(job, device_layer(layer).o, plain(attended_, layer_config(layer).q_size()), projected_);
   start(job);
-  leave_sum(projected_, layer_weights(layer).post_attention_norm, 1, -1);
+  leave_sum(sum, layer_weights(layer).post_attention_norm, 1, -1);
 }
 
 void Executor::gate_up(int layer) {
@@ -247,17 +260,18 @@ void Executor::gate_up(int layer) {
 void Executor::down(int layer) {
   const DeviceLayer& matrices = device_layer(layer);
   const model::LayerWeights& weights = layer_weights(layer);
+  Field sum = projected_;
   if (config_.experts > 0) {
     experts(layer);
   } else {
     Job job = new_job();
-    add(job, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
+    sum = add_slices(job, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
     start(job);
   }
   if (config_.per_layer_dim == 0) {
-    end_layer(layer, projected_, weights.post_mlp_norm);
+    end_layer(layer, sum, weights.post_mlp_norm);
   } else {
-    leave_sum(projected_, weights.post_mlp_norm, 1, -1);
+    leave_sum(sum, weights.post_mlp_norm, 1, -1);
   }
 }
 
@@ -313,7 +327,7 @@ void Executor::per_layer_mix(int layer) {
 
 void Executor::head() {
   Job job = new_job();
-  const Field logits{reinterpret_cast<float*>(host_logits_.data()), config_.vocab};
+  const Field logits{.data = reinterpret_cast<float*>(host_logits_.data()), .stride = config_.vocab};
   add(job, *network_.head, take_stream(), logits);
   Segment& segment = job.segments[0];
   segment.normed = true;
@@ -341,7 +355,8 @@ void Executor::draft_head() {
   if (assistant.centroids > 0) {
     add(job, device_.centroids, in, centroid_scores_);
   } else {
-    add(job, *network_.head, in, {reinterpret_cast<float*>(host_logits_.data()), config_.vocab});
+    add(job, *network_.head, in,
+        {.data = reinterpret_cast<float*>(host_logits_.data()), .stride = config_.vocab});
     job.segments[1].epilogue = Epilogue::kLogits;
     job.segments[1].out_rows = step_->out_rows;
   }
@@ -368,7 +383,7 @@ void Executor::draft_head() {
 
 void Executor::context() {
   Job job = new_job();
-  add(job, device_.fc, plain(input_, network_.context_inputs), projected_);
+  context_ = add_slices(job, device_.fc, plain(input_, network_.context_inputs), projected_);
   start(job);
 }
 
@@ -377,8 +392,10 @@ void Executor::context_kv(int layer) {
   Input in;
   in.cols = config_.hidden;
   in.epsilon = config_.norm_epsilon;
-  in.branch = projected_.data;
-  in.branch_stride = projected_.stride;
+  in.branch = context_.data;
+  in.branch_stride = context_.stride;
+  in.branch_parts = context_.parts;
+  in.part_stride = kMaxRows * context_.stride;
   in.branch_norm = device_.vector(*network_.context_norm);
   Job job = new_job();
   add(job, matrices.k, in, key_);

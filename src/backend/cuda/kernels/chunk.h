@@ -12,9 +12,6 @@ struct ChunkLayout {
   static constexpr int kCodeBytes = kFormat == Format::kAffine4 ? 512 : 1024;  // of a subtile
   static constexpr int kBytes = kSubtiles * (kCodeBytes + kGroups * 64);
   static constexpr int kSteps = kFormat == Format::kBf16 ? 2 : 4;  // of 16 columns
-  // Chunks a warp has under way: about 75 to 100 KiB a block, which with two blocks on a multiprocessor (one
-  // multiplying, one of the next kernel waiting) is several times what hides the latency of the memory.
-  static constexpr int kStages = (kFormat == Format::kAffine4 ? 8 : 6) / kSubtiles;
 };
 
 /// Two bf16 that are codes of 4 bits plus 128: the lower bits of 128 are worth 1.

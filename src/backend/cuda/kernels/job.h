@@ -28,8 +28,10 @@ struct Input {
   const float* rows = nullptr;  // [n][stride]; null = the branch alone
   int64_t stride = 0;
   int cols = 0;
-  const float* branch = nullptr;  // [n][branch_stride]
+  const float* branch = nullptr;  // [part][n][branch_stride], the sum over its parts
   int64_t branch_stride = 0;
+  int branch_parts = 1;
+  int64_t part_stride = 0;
   const float* branch_norm = nullptr;  // [cols], null = added as it is
   float scalar = 1;
   float epsilon = 0;
@@ -76,6 +78,7 @@ struct Job {
   int segment_count = 0;
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
+  bool deep = true;       // room for many chunks under way
   const MatrixList* list = nullptr;
 };
 

@@ -59,12 +59,22 @@ __device__ __forceinline__ float2 read_weights(const float* weights, int col, in
   return make_float2(col < cols ? __ldg(weights + col) : 0, col + 1 < cols ? __ldg(weights + col + 1) : 0);
 }
 
+__device__ __forceinline__ float2 read_branch(const Input& in, int row, int col) {
+  float2 sum = read_two(in.branch + row * in.branch_stride, col, in.cols);
+  for (int part = 1; part < in.branch_parts; ++part) {
+    const float2 more = read_two(in.branch + part * in.part_stride + row * in.branch_stride, col, in.cols);
+    sum.x += more.x;
+    sum.y += more.y;
+  }
+  return sum;
+}
+
 /// x of one row at two columns, before the segment's norm.
 __device__ __forceinline__ float2 read_input(const Input& in, int row, int col, const float* factor) {
   float2 x = make_float2(0, 0);
   if (in.rows != nullptr) x = read_two(in.rows + row * in.stride, col, in.cols);
   if (in.branch == nullptr) return x;
-  const float2 branch = read_two(in.branch + row * in.branch_stride, col, in.cols);
+  const float2 branch = read_branch(in, row, col);
   if (in.branch_norm == nullptr) {
     x.x += branch.x;
     x.y += branch.y;
@@ -125,8 +135,7 @@ __device__ __noinline__ void stage_rows(const Segment& segment, const MatrixList
 #pragma unroll
       for (int n = 0; n < kRows; ++n) {
         if (n >= count) continue;
-        const float2 x = read_two(in.branch + (rows.first + n) * in.branch_stride, chunk * 64 + 2 * lane,
-                                  in.cols);
+        const float2 x = read_branch(in, rows.first + n, chunk * 64 + 2 * lane);
         squares[n] = fmaf(x.x, x.x, fmaf(x.y, x.y, squares[n]));
       }
     }
