@@ -45,7 +45,7 @@ if(SLIP_HAVE_CUDA)
   target_link_libraries(slip_cuda PUBLIC slip_backend PRIVATE CUDA::cudart_static)
   target_compile_definitions(slip_cuda PUBLIC SLIP_HAVE_CUDA)
   # No contraction into fused multiply-adds that the source does not write: see CMakeLists.txt.
-  set(cuda_options --expt-relaxed-constexpr -fmad=false -lineinfo)
+  set(cuda_options --expt-relaxed-constexpr -fmad=false --compress-mode=size)
   foreach(architecture IN LISTS SLIP_CUDA_ARCHITECTURES)
     list(APPEND cuda_options "SHELL:-gencode=arch=compute_${architecture},code=sm_${architecture}")
   endforeach()
