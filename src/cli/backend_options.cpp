@@ -5,7 +5,8 @@ namespace slip::cli {
 using backend::cpu::ActivationMode;
 
 void add_backend_options(Parser& parser, BackendOptions& options) {
-  parser.text({"--device", "NAME", "auto (a GPU if the model fits on it), cpu, cuda or cuda:N"}, options.device);
+  parser.text({"--device", "NAME", "auto (a GPU if the model fits on it), cpu, cuda or cuda:N"},
+              options.device);
   parser.integer({"-t,--threads", "N", "threads (default: one per core)"}, 1, 1024, options.threads);
   parser.choice({"--activations", "KIND", "what quantised weights see: 16, 8 (faster prompts) or float"},
                 {"16", "8", "float"}, options.activations);

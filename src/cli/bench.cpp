@@ -133,11 +133,10 @@ struct Report {
         fmt::format("{}, {} on {}, slipstream {} {}, {}\n", model.checkpoint->path, model.checkpoint->format,
                     cpu.name, build_version(), build_commit(), today());
     const std::string note = model.device_note.empty() ? "" : fmt::format(" ({})", model.device_note);
-    text +=
-        fmt::format("{}{}; {:.3f} GB of weights read per token, {:.2f} GB held\n", model.backend->description(),
-                    note,
-                    static_cast<double>(model.backend->streamed_bytes()) / 1e9,
-                    static_cast<double>(model.backend->resident_bytes()) / 1e9);
+    text += fmt::format("{}{}; {:.3f} GB of weights read per token, {:.2f} GB held\n",
+                        model.backend->description(), note,
+                        static_cast<double>(model.backend->streamed_bytes()) / 1e9,
+                        static_cast<double>(model.backend->resident_bytes()) / 1e9);
     text +=
         fmt::format("read bandwidth {:.1f} GB/s (median of {}; {:.1f} to {:.1f})\n\n", result.bandwidth / 1e9,
                     plan.repeats, result.bandwidth_low / 1e9, result.bandwidth_high / 1e9);
@@ -167,9 +166,8 @@ struct Report {
     std::string text;
     for (const WidthResult& at : result.widths) {
       if (at.phases.empty()) continue;
-      text +=
-          fmt::format("\n| phase at width {} | ms | MB of weights | GB/s | share |\n|---|---|---|---|---|\n",
-                      at.width);
+      text += fmt::format(
+          "\n| phase at width {} | ms | MB of weights | GB/s | share |\n|---|---|---|---|---|\n", at.width);
       for (const auto& phase : at.phases) {
         const auto bytes = static_cast<double>(phase.bytes);
         text += fmt::format("| {} | {:.3f} | {:.1f} | {:.1f} | {:.0f} % |\n", phase.name, phase.seconds * 1e3,

@@ -1,5 +1,5 @@
-// Where a model runs: --device auto, cpu, cuda or cuda:N. The one place of the program that knows whether this
-// build has the CUDA executor and whether this machine has a GPU.
+// Where a model runs: --device auto, cpu, cuda or cuda:N. The one place of the program that knows whether
+// this build has the CUDA executor and whether this machine has a GPU.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,12 @@ struct Device {
   std::string note = {};  // why auto did not take a GPU: "this build has no CUDA executor"; empty otherwise
 };
 
-/// Throws Error(kUsage) for a device that is not there. `needed`: bytes of the model and its caches; auto passes
-/// over a GPU with less room.
+/// Throws Error(kUsage) for a device that is not there. `needed`: bytes of the model and its caches; auto
+/// passes over a GPU with less room.
 Device choose_device(const BackendOptions& options, size_t needed);
 
-/// Loads on the device; where auto chose a GPU that cannot take the model after all, on the CPU, and notes why.
+/// Loads on the device; where auto chose a GPU that cannot take the model after all, on the CPU, and notes
+/// why.
 std::unique_ptr<backend::Backend> load_on(Device& device, const model::Config& config,
                                           const model::Weights& weights, const BackendOptions& options,
                                           const std::function<void(double)>& progress);

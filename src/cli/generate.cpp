@@ -170,8 +170,8 @@ SpeedReport measure(backend::Backend& backend, const engine::Stats& stats) {
 /// What is used, before the answer.
 std::string announcement(const GenerateOptions& options, const LoadedModel& model, const Drafters& drafters) {
   const std::string note = model.device_note.empty() ? "" : fmt::format(" ({})", model.device_note);
-  std::string text = fmt::format("device: {}{}\ndrafting: {}\n", model.backend->description(), note,
-                                 drafters.description);
+  std::string text =
+      fmt::format("device: {}{}\ndrafting: {}\n", model.backend->description(), note, drafters.description);
   if (options.show_drafts && !options.json) {
     text += stdout_is_terminal() ? colour_legend(options.verbose) + "\n"
                                  : "--show-drafts: the output is no terminal, so nothing is coloured\n";

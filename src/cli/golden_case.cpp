@@ -99,12 +99,12 @@ void check_target(const std::string& folder, const Expected& expected, const Ver
   GoldenModel exact(*checkpoint, "float", "f32", options);
   exact.feed(prompt, exact.max_rows());
   checks.push_back(compare("prompt logits", exact.logits, want, 5e-3, options));
-  checks.push_back(compare("last hidden", exact.hidden, expected.floats("last_hidden"), 5e-3,
-                           options));
+  checks.push_back(compare("last hidden", exact.hidden, expected.floats("last_hidden"), 5e-3, options));
   // A token is only compared where the preference is clearer than the error of the logits themselves.
   const double slack = options.on_cpu() ? 0 : 2 * largest_error(exact.logits, want);
-  checks.push_back(judge("greedy tokens", wrong_tokens(exact, prompt, expected.tokens("greedy_tokens"), slack),
-                         0, kWrongTokens));
+  checks.push_back(judge("greedy tokens",
+                         wrong_tokens(exact, prompt, expected.tokens("greedy_tokens"), slack), 0,
+                         kWrongTokens));
   checks.push_back(width_check("widths 1..16 give the same bits", exact, prompt));
 
   // Serving keeps K and V as bf16, which the golden results do not; so compare with our reference rounding

@@ -82,7 +82,8 @@ void check_assistant(const std::string& folder, const Expected& expected, const 
     hiddens.insert(hiddens.end(), out.hidden, out.hidden + hidden_size);
     tokens.push_back(argmax(std::span(logits).last(vocab)));
   }
-  checks.push_back(compare("assistant logits", logits, expected.floats("draft_logits"), kDraftBound, options));
+  checks.push_back(
+      compare("assistant logits", logits, expected.floats("draft_logits"), kDraftBound, options));
   checks.push_back(compare("assistant hidden", hiddens, want_hidden, kDraftBound, options));
   checks.push_back(judge("assistant tokens", count_differences(tokens, want), 0, kWrongTokens));
 }

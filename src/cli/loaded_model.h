@@ -28,9 +28,9 @@ struct LoadedModel {
 /// Throws Error(kBadFile).
 LoadedModel open_model(const std::string& folder, bool with_tokenizer);
 
-/// Packs the weights for the device that the options name; shows a bar when it takes longer than a second. Throws
-/// Error(kOutOfMemory), before it takes any memory, when the model cannot fit, Error(kUsage) for a device that
-/// is not there.
+/// Packs the weights for the device that the options name; shows a bar when it takes longer than a second.
+/// Throws Error(kOutOfMemory), before it takes any memory, when the model cannot fit, Error(kUsage) for a
+/// device that is not there.
 void load_weights(LoadedModel& model, const BackendOptions& options);
 
 /// How this model wants its chat prompts.

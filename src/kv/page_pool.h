@@ -10,8 +10,8 @@
 
 namespace slip::kv {
 
-/// Where caches get their memory: the host's, or that of the device a backend computes on, whose addresses only
-/// the backend can read. Throws Error(kOutOfMemory) naming `what`.
+/// Where caches get their memory: the host's, or that of the device a backend computes on, whose addresses
+/// only the backend can read. Throws Error(kOutOfMemory) naming `what`.
 using Allocate = std::function<std::shared_ptr<std::byte>(size_t bytes, const char* what)>;
 std::shared_ptr<std::byte> host_memory(size_t bytes, const char* what);
 

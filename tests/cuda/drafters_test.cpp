@@ -1,5 +1,5 @@
-// Draft networks on the GPU against their references, and against themselves: what a row gets must not depend on
-// the rows beside it or on the steps before.
+// Draft networks on the GPU against their references, and against themselves: what a row gets must not depend
+// on the rows beside it or on the steps before.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -202,8 +202,7 @@ TEST_P(CudaBlockDrafterOf, AgreesWithTheReferenceAtEveryWidth) {
 
   // The reference sees the same taps, so that only the drafter is compared.
   std::vector<reference::Row> taps;
-  const auto width =
-      static_cast<std::ptrdiff_t>(pair.dflash->config.taps.size()) * target.config.hidden;
+  const auto width = static_cast<std::ptrdiff_t>(pair.dflash->config.taps.size()) * target.config.hidden;
   for (auto at = text.taps.begin(); at != text.taps.end(); at += width) taps.emplace_back(at, at + width);
   reference::Dflash reference(pair.dflash->config, pair.dflash->weights, target.weights);
   reference::Sequence reference_context;
@@ -217,7 +216,8 @@ TEST_P(CudaBlockDrafterOf, AgreesWithTheReferenceAtEveryWidth) {
     ASSERT_EQ(out.rows, rows - 1);
     for (size_t j = 0; j < want.size(); ++j) {
       const float* got = out.logits + j * want[j].size();
-      EXPECT_LT(test::relative_error({got, got + want[j].size()}, want[j]), 1e-2) << rows << " rows, row " << j;
+      EXPECT_LT(test::relative_error({got, got + want[j].size()}, want[j]), 1e-2)
+          << rows << " rows, row " << j;
     }
   }
 }

@@ -1,5 +1,5 @@
-// The golden models on the GPU: against the reference with the same rounded cache, and against what the original
-// implementation computed.
+// The golden models on the GPU: against the reference with the same rounded cache, and against what the
+// original implementation computed.
 #include <gtest/gtest.h>
 
 #include "cuda/model_fixture.h"
@@ -14,8 +14,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, CudaGolden, testing::ValuesIn(test::kGoldenCases
                          [](const auto& test) { return test.param; });
 
 /// Logits of every position of a text, in steps of `width` rows.
-std::vector<float> logits_of(const checkpoint::Checkpoint& checkpoint, const std::vector<int>& text, size_t width,
-                             kv::Storage storage) {
+std::vector<float> logits_of(const checkpoint::Checkpoint& checkpoint, const std::vector<int>& text,
+                             size_t width, kv::Storage storage) {
   const auto backend = load(checkpoint.config, checkpoint.weights, test::cuda_options(64, storage));
   const auto cache = backend->new_cache();
   cache->reserve(static_cast<int64_t>(text.size()));
@@ -31,7 +31,8 @@ std::vector<float> logits_of(const checkpoint::Checkpoint& checkpoint, const std
     kv::Cache* caches[] = {cache.get()};
     const Output out = backend->run({rows, caches});
     cache->commit(static_cast<int>(count));
-    logits.insert(logits.end(), out.logits, out.logits + count * static_cast<size_t>(checkpoint.config.vocab));
+    logits.insert(logits.end(), out.logits,
+                  out.logits + count * static_cast<size_t>(checkpoint.config.vocab));
   }
   return logits;
 }
@@ -55,9 +56,9 @@ std::vector<float> joined(const std::vector<reference::Row>& rows) {
   return all;
 }
 
-// A bf16 cache rounds values that differ in the last bit to neighbours, and layers of random weights amplify that
-// until the router of a mixture chooses another expert. So kernels are judged with a cache of floats, and the
-// rounded cache where it can be.
+// A bf16 cache rounds values that differ in the last bit to neighbours, and layers of random weights amplify
+// that until the router of a mixture chooses another expert. So kernels are judged with a cache of floats,
+// and the rounded cache where it can be.
 TEST_P(CudaGolden, FollowsTheOriginalWithACacheOfFloats) {
   const test::Golden golden(GetParam());
   const std::vector<int> prompt = golden.prompt();
@@ -88,7 +89,8 @@ TEST_P(CudaGolden, FollowsTheOriginalWithQuantisedWeights) {
     const std::vector<int> prompt = golden.prompt();
     const std::vector<float> got = logits_of(*checkpoint, prompt, 16, kv::Storage::kF32);
     const double error = test::relative_error(got, joined(golden.rows(key + "_logits")));
-    std::printf("%s, %d bits, f32 cache: relative error %.2g of the original\n", GetParam().c_str(), bits, error);
+    std::printf("%s, %d bits, f32 cache: relative error %.2g of the original\n", GetParam().c_str(), bits,
+                error);
     EXPECT_LT(error, 1.5e-2);
   }
 }

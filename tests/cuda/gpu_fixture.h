@@ -15,8 +15,7 @@ namespace slip::test {
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (backend::cuda::gpu_count() == 0)
-      GTEST_SKIP() << "no GPU: " << backend::cuda::why_no_gpu();
+    if (backend::cuda::gpu_count() == 0) GTEST_SKIP() << "no GPU: " << backend::cuda::why_no_gpu();
   }
   backend::cuda::Gpu& gpu() {
     if (gpu_ == nullptr) {

@@ -1,5 +1,5 @@
-// The identity suite on a GPU: every architecture, with an assistant that is right about some of the text, one
-// that is right about none, and lookups. Hours on the emulated device, so it is left out there.
+// The identity suite on a GPU: every architecture, with an assistant that is right about some of the text,
+// one that is right about none, and lookups. Hours on the emulated device, so it is left out there.
 #ifndef SLIP_CUDA_EMULATED
 #include <gtest/gtest.h>
 
@@ -72,10 +72,9 @@ TEST_P(CudaIdentityOfGolden, SpeculationCannotBeSeen) {
   const auto block = backend->load_dflash(dflash->config, dflash->weights, {.max_rows = 32});
   for (const int fixed : {-1, 4}) {
     expect_identical(suite, fmt::format("depth {}", fixed), [&] {
-      return fake_speculator(backend->config().vocab, {.fixed = fixed},
-                             std::make_unique<speculate::MtpDrafter>(*mtp),
-                             std::make_unique<speculate::DflashDrafter>(*block),
-                             std::make_unique<speculate::SuffixDrafter>());
+      return fake_speculator(
+          backend->config().vocab, {.fixed = fixed}, std::make_unique<speculate::MtpDrafter>(*mtp),
+          std::make_unique<speculate::DflashDrafter>(*block), std::make_unique<speculate::SuffixDrafter>());
     });
   }
 }

@@ -86,7 +86,8 @@ TEST_P(CudaModel, GivesARowTheSameBitsWhateverSharesTheBatch) {
   auto alone = harness.start(5);
   harness.feed(alone, 50, 1);
   // Ragged company: a prompt chunk without outputs, a verify window that is rejected, a single decode row.
-  auto subject = harness.start(5), chunk = harness.start(6), verify = harness.start(7), decode = harness.start(8);
+  auto subject = harness.start(5), chunk = harness.start(6), verify = harness.start(7),
+       decode = harness.start(8);
   harness.feed(decode, 30, 30);
   harness.step({{&chunk, 40, false}, {&subject, 9}, {&decode, 1}});
   harness.step({{&subject, 1}, {&verify, 5, true, false}, {&chunk, 13, false}});

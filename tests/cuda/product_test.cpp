@@ -92,8 +92,7 @@ class Subject {
           y += w[static_cast<size_t>(c)] * x;
           up += u[static_cast<size_t>(c)] * x;
         }
-        if (packed_.pair)
-          y = 0.5 * y * (1 + std::tanh(0.7978845608028654 * (y + 0.044715 * y * y * y))) * up;
+        if (packed_.pair) y = 0.5 * y * (1 + std::tanh(0.7978845608028654 * (y + 0.044715 * y * y * y))) * up;
         out.push_back(y);
       }
     }
@@ -173,7 +172,8 @@ TEST_P(CudaProduct, SlicesOfColumnsAddUpWhereTheyAreRead) {
   std::vector<float> x(kWidth * kCols);
   for (size_t i = 0; i < x.size(); ++i) x[i] = test::noise(4, i);
   const DeviceMemory rows = test::upload(gpu(), x);
-  DeviceMemory partial(4 * kMaxRows * kRows * sizeof(float), "parts"), out(kWidth * kRows * sizeof(float), "sum");
+  DeviceMemory partial(4 * kMaxRows * kRows * sizeof(float), "parts"),
+      out(kWidth * kRows * sizeof(float), "sum");
 
   Job job;
   job.rows = kWidth;

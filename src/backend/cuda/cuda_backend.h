@@ -22,8 +22,8 @@ struct CudaOptions {
   std::function<void(double)> progress;
 };
 
-/// Loads the weights and returns a ready backend. `weights` and what they view must outlive it: embedding rows
-/// are read from the checkpoint as they are needed. Throws Error(kUsage) without such a device.
+/// Loads the weights and returns a ready backend. `weights` and what they view must outlive it: embedding
+/// rows are read from the checkpoint as they are needed. Throws Error(kUsage) without such a device.
 std::unique_ptr<Backend> load(const model::Config& config, const model::Weights& weights,
                               const CudaOptions& options);
 

@@ -1,5 +1,5 @@
-// Draft networks on the GPU: they run on the executor of the model (executor.h) with programs of their own, on
-// the target's device, and borrow its embedding, head or caches.
+// Draft networks on the GPU: they run on the executor of the model (executor.h) with programs of their own,
+// on the target's device, and borrow its embedding, head or caches.
 #pragma once
 
 #include <memory>

@@ -97,7 +97,8 @@ class Listing {
     for (const Vector* vector :
          {&source.input_norm, &source.post_attention_norm, &source.pre_mlp_norm, &source.post_mlp_norm,
           &source.q_norm, &source.k_norm, &source.moe.router_scale, &source.moe.per_expert_scale,
-          &source.moe.pre_norm, &source.moe.post_norm_dense, &source.moe.post_norm, &source.per_layer.post_norm})
+          &source.moe.pre_norm, &source.moe.post_norm_dense, &source.moe.post_norm,
+          &source.per_layer.post_norm})
       vectors_.push_back(vector);
   }
 
@@ -160,13 +161,14 @@ DeviceWeights load(Gpu& gpu, const std::function<void(Listing&)>& describe, Thre
 
 }  // namespace
 
-DeviceWeights load_weights(Gpu& gpu, const model::Config& config, const model::Weights& weights, ThreadPool& pool,
-                           const std::function<void(double)>& progress) {
-  return load(gpu, [&](Listing& listing) { listing.decoder(config, weights); }, pool, progress);
+DeviceWeights load_weights(Gpu& gpu, const model::Config& config, const model::Weights& weights,
+                           ThreadPool& pool, const std::function<void(double)>& progress) {
+  return load(
+      gpu, [&](Listing& listing) { listing.decoder(config, weights); }, pool, progress);
 }
 
-DeviceWeights load_weights(Gpu& gpu, const model::AssistantConfig& config, const model::AssistantWeights& weights,
-                           ThreadPool& pool) {
+DeviceWeights load_weights(Gpu& gpu, const model::AssistantConfig& config,
+                           const model::AssistantWeights& weights, ThreadPool& pool) {
   Matrix ordered_head = weights.text.embed;
   if (config.centroids > 0) ordered_head.order = weights.ordering.data();
   return load(gpu, [&](Listing& listing) { listing.assistant(config, weights, ordered_head); }, pool, {});

@@ -42,10 +42,10 @@ struct DeviceWeights {
 };
 
 /// Packs and copies. Throws Error(kOutOfMemory) before it starts when it does not fit.
-DeviceWeights load_weights(Gpu& gpu, const model::Config& config, const model::Weights& weights, ThreadPool& pool,
-                           const std::function<void(double)>& progress);
-DeviceWeights load_weights(Gpu& gpu, const model::AssistantConfig& config, const model::AssistantWeights& weights,
-                           ThreadPool& pool);
+DeviceWeights load_weights(Gpu& gpu, const model::Config& config, const model::Weights& weights,
+                           ThreadPool& pool, const std::function<void(double)>& progress);
+DeviceWeights load_weights(Gpu& gpu, const model::AssistantConfig& config,
+                           const model::AssistantWeights& weights, ThreadPool& pool);
 DeviceWeights load_weights(Gpu& gpu, const model::DflashConfig& config, const model::DflashWeights& weights,
                            ThreadPool& pool);
 

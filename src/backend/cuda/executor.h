@@ -1,9 +1,9 @@
 // Executor: the phases of a Program on a GPU, for up to 16 rows at a time; more rows go through in pieces of
-// 16, in order, which gives every row the same bits. A phase is one or a few launches (kernels/); where it ends
-// with a sum into the residual stream, the sum is left to the launches that read the stream next, which make
-// it up for themselves (kernels/stage.h). What changes from step to step lies in memory, so the launches of a
-// width are recorded once and a step is one command. No memory is taken after construction except for these
-// recordings, at the first step of a width.
+// 16, in order, which gives every row the same bits. A phase is one or a few launches (kernels/); where it
+// ends with a sum into the residual stream, the sum is left to the launches that read the stream next, which
+// make it up for themselves (kernels/stage.h). What changes from step to step lies in memory, so the launches
+// of a width are recorded once and a step is one command. No memory is taken after construction except for
+// these recordings, at the first step of a width.
 #pragma once
 
 #include <map>
@@ -70,8 +70,8 @@ class Executor {
   int max_rows() const { return max_rows_; }
   size_t memory_bytes() const { return memory_.size(); }
 
-  /// From now on, seconds of each phase of the network's program; steps then run unrecorded, with a mark after
-  /// every phase.
+  /// From now on, seconds of each phase of the network's program; steps then run unrecorded, with a mark
+  /// after every phase.
   void time_phases() { phase_seconds_.assign(network_.program->phases.size(), 0.0); }
   const std::vector<double>& phase_seconds() const { return phase_seconds_; }
 
@@ -81,7 +81,9 @@ class Executor {
     float* data = nullptr;
     int64_t stride = 0;
     int parts = 1;
-    Field part(int index) const { return {.data = data + index * kMaxRows * stride, .stride = stride, .parts = 1}; }
+    Field part(int index) const {
+      return {.data = data + index * kMaxRows * stride, .stride = stride, .parts = 1};
+    }
   };
   /// A sum into the stream that has not been made yet.
   struct Pending {
@@ -134,7 +136,9 @@ class Executor {
   const Turns& turns(model::LayerKind kind) const {
     return kind == model::LayerKind::kSliding ? sliding_turns_ : full_turns_;
   }
-  const model::LayerConfig& layer_config(int layer) const { return config_.layers[static_cast<size_t>(layer)]; }
+  const model::LayerConfig& layer_config(int layer) const {
+    return config_.layers[static_cast<size_t>(layer)];
+  }
   const model::LayerWeights& layer_weights(int layer) const {
     return weights_.layers[static_cast<size_t>(layer)];
   }
@@ -163,9 +167,9 @@ class Executor {
   Turns sliding_turns_, full_turns_;
 
   PinnedMemory host_input_, host_step_, host_logits_, host_hidden_, host_taps_, host_clusters_;
-  std::vector<float> out_hidden_;    // [max_rows][h], as Output has it
+  std::vector<float> out_hidden_;     // [max_rows][h], as Output has it
   std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits
-  std::vector<uint8_t> spread_;      // [max_rows]: the row's logits have been set to -infinity once
+  std::vector<uint8_t> spread_;       // [max_rows]: the row's logits have been set to -infinity once
   void spread_scores(int row, int out_row);
 
   // While launches are added.

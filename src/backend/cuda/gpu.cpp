@@ -74,10 +74,11 @@ DeviceMemory::DeviceMemory(size_t bytes, const char* what) : size_(std::max<size
     cudaGetLastError();
     size_t available = 0, total = 0;
     cudaMemGetInfo(&available, &total);
-    fail(ErrorKind::kOutOfMemory,
-         "{} need {:.2f} GiB on the GPU and {:.2f} of {:.2f} are free, {:.2f} too few; use a smaller context, "
-         "fewer bits, or --device cpu",
-         what, gib(size_), gib(available), gib(total), gib(size_ - std::min(size_, available)));
+    fail(
+        ErrorKind::kOutOfMemory,
+        "{} need {:.2f} GiB on the GPU and {:.2f} of {:.2f} are free, {:.2f} too few; use a smaller context, "
+        "fewer bits, or --device cpu",
+        what, gib(size_), gib(available), gib(total), gib(size_ - std::min(size_, available)));
   }
   check_gpu(status, what);
   data_ = static_cast<std::byte*>(data);
@@ -171,7 +172,8 @@ Graph Gpu::end_capture() {
   return Graph(executable);
 }
 void Gpu::run(const Graph& graph) {
-  check_gpu(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.handle()), stream_of(*this)), "starting a graph");
+  check_gpu(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.handle()), stream_of(*this)),
+            "starting a graph");
 }
 
 void Gpu::mark(int number) {
@@ -185,8 +187,8 @@ void Gpu::mark(int number) {
 double Gpu::seconds_between(int from, int to) {
   float milliseconds = 0;
   check_gpu(cudaEventElapsedTime(&milliseconds, marks_->events[static_cast<size_t>(from)],
-                             marks_->events[static_cast<size_t>(to)]),
-        "reading time");
+                                 marks_->events[static_cast<size_t>(to)]),
+            "reading time");
   return milliseconds * 1e-3;
 }
 

@@ -11,10 +11,10 @@ namespace slip::backend::cuda {
 
 struct GpuInfo {
   std::string name;
-  int processors = 0;       // streaming multiprocessors
-  int major = 0, minor = 0; // compute capability
-  size_t memory = 0;        // bytes on the card
-  size_t shared_bytes = 0;  // of shared memory that one block can have
+  int processors = 0;        // streaming multiprocessors
+  int major = 0, minor = 0;  // compute capability
+  size_t memory = 0;         // bytes on the card
+  size_t shared_bytes = 0;   // of shared memory that one block can have
 };
 
 /// Throws Error(kRuntime) with `sentence`. Here because device compilers choke on the formatting library.

@@ -20,8 +20,9 @@ constexpr int64_t kTallRows = 8192;
 void require_supported(const Matrix& matrix) {
   if (matrix.encoding == Encoding::kFloat) {
     if (matrix.weight->dtype() == tensor::DType::kBf16) return;
-    fail_file("{}: is stored as {}, and the CUDA kernels have bf16, 8-bit and 4-bit matrices; use --device cpu",
-              matrix.name, tensor::name_of(matrix.weight->dtype()));
+    fail_file(
+        "{}: is stored as {}, and the CUDA kernels have bf16, 8-bit and 4-bit matrices; use --device cpu",
+        matrix.name, tensor::name_of(matrix.weight->dtype()));
   }
   if (matrix.group != 32 && matrix.group != 64 && matrix.group != 128) {
     fail_file("{}: has groups of {} columns, and the CUDA kernels have 32, 64 and 128; use --device cpu",
@@ -34,8 +35,8 @@ void require_supported(const Matrix& matrix) {
   }
 }
 
-// A slice's columns, of all rows of a step, must fit in shared memory; and with fewer tiles than this there is not
-// enough work for every multiprocessor unless the columns are shared out too.
+// A slice's columns, of all rows of a step, must fit in shared memory; and with fewer tiles than this there
+// is not enough work for every multiprocessor unless the columns are shared out too.
 constexpr int64_t kMostSliceCols = 5376, kFewTiles = 264, kLeastSliceCols = 2048;
 
 int slices_for(const Matrix& matrix, int64_t tiles) {
@@ -92,9 +93,7 @@ class Rows16 {
     }
   }
 
-  uint32_t value(int row, int64_t col) const {
-    return values_[static_cast<size_t>(row * padded_ + col)];
-  }
+  uint32_t value(int row, int64_t col) const { return values_[static_cast<size_t>(row * padded_ + col)]; }
   uint32_t scale(int row, int64_t group) const {
     return pairs_[static_cast<size_t>(row * (padded_ / (kPaddedCols / groups_)) + group)];
   }
@@ -232,8 +231,7 @@ void pack(const Matrix& source, const Matrix* other, const PackedMatrix& packed,
         for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
           std::byte* at = to + chunk * packed.chunk_bytes;
           put_codes(rows, packed.format, chunk, at + s * code_bytes);
-          put_scales(rows, packed.groups, chunk,
-                     at + packed.subtiles * code_bytes + s * packed.groups * 64);
+          put_scales(rows, packed.groups, chunk, at + packed.subtiles * code_bytes + s * packed.groups * 64);
         }
       }
     }

@@ -12,11 +12,12 @@ namespace slip::backend::cuda {
 /// The layout of `source`, cut into matrices of `rows` rows; with `other` for pairs of the same shape. Throws
 /// Error(kBadFile) for an encoding that the kernels do not have.
 PackedMatrix plan(const tensor::Matrix& source, int64_t rows, const tensor::Matrix* other = nullptr);
-/// The same for one matrix whose products are added up by their reader, in slices of columns where that helps.
+/// The same for one matrix whose products are added up by their reader, in slices of columns where that
+/// helps.
 PackedMatrix plan_sliced(const tensor::Matrix& source);
 
 /// Tiles [first, end), counted through all matrices of the stack or slices, to `host`.
-void pack(const tensor::Matrix& source, const tensor::Matrix* other, const PackedMatrix& packed, int64_t first,
-          int64_t end, std::byte* host, ThreadPool& pool);
+void pack(const tensor::Matrix& source, const tensor::Matrix* other, const PackedMatrix& packed,
+          int64_t first, int64_t end, std::byte* host, ThreadPool& pool);
 
 }  // namespace slip::backend::cuda

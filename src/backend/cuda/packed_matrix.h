@@ -11,8 +11,8 @@
 // Scales: [lane / 4][rows g and g + 8][scale, bias]. Columns are padded to 64 with zero, rows to whole tiles;
 // groups of 128 columns appear as two of 64. `parts` warps share the columns of a tile: part p has chunks
 // p * chunks / parts .. (p + 1) * chunks / parts. A matrix of few rows and many columns is cut into slices of
-// columns first, packed one after another, whose products are added by whoever reads them. Both splits, and so
-// the order of every sum, depend on the shape of the matrix alone.
+// columns first, packed one after another, whose products are added by whoever reads them. Both splits, and
+// so the order of every sum, depend on the shape of the matrix alone.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct PackedMatrix {
   int subtiles = 1;
   bool pair = false;
   int rows = 0;  // of each of a pair
-  int cols = 0;    // of a slice
+  int cols = 0;  // of a slice
   int slices = 1;
   int chunks = 0;  // per tile
   int tiles = 0;

@@ -1,5 +1,5 @@
-// The launches of every phase. Products (kernels/job.h) carry most of the work; what a phase adds to the stream
-// is left pending for the launches that read the stream next.
+// The launches of every phase. Products (kernels/job.h) carry most of the work; what a phase adds to the
+// stream is left pending for the launches that read the stream next.
 #include <algorithm>
 #include <cmath>
 
@@ -108,7 +108,8 @@ void Executor::add(Job& job, const PackedMatrix& matrix, const Input& in, const 
   if (matrix.pair) segment.epilogue = Epilogue::kGated;
 }
 
-Executor::Field Executor::add_slices(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out) {
+Executor::Field Executor::add_slices(Job& job, const PackedMatrix& matrix, const Input& in,
+                                     const Field& out) {
   for (int i = 0; i < matrix.slices; ++i) {
     Input columns = in;
     columns.rows += int64_t{i} * matrix.cols;
@@ -210,18 +211,18 @@ void Executor::attend_layer(int layer) {
   if (cache.k_is_v) k_norm = network_.kv_device_weights->vector(network_.kv_weights->layers[source].k_norm);
   const auto run = cache.element_bytes == 4 ? attend_floats : attend;
   run(gpu_, {.step = step_,
-                .rows = rows_,
-                .sliding = config.kind == LayerKind::kSliding,
-                .heads = config.heads,
-                .cache = cache,
-                .turns = turns(config.kind),
-                .k_norm = k_norm,
-                .query = query_.data,
-                .query_stride = query_.stride,
-                .partials = partials_,
-                .weights = partial_weights_,
-                .out = attended_.data,
-                .out_stride = attended_.stride});
+             .rows = rows_,
+             .sliding = config.kind == LayerKind::kSliding,
+             .heads = config.heads,
+             .cache = cache,
+             .turns = turns(config.kind),
+             .k_norm = k_norm,
+             .query = query_.data,
+             .query_stride = query_.stride,
+             .partials = partials_,
+             .weights = partial_weights_,
+             .out = attended_.data,
+             .out_stride = attended_.stride});
 }
 
 void Executor::attention_out(int layer) {

@@ -167,8 +167,7 @@ void meet(Meeting meeting) {
   if (meeting == Meeting::kMma) finish_mma(lanes);
   if (meeting == Meeting::kLoad) finish_load(lanes);
   if (meeting == Meeting::kShuffle) {
-    for (int i = 0; i < kLanes; ++i)
-      lanes[i].out[0] = static_cast<uint32_t>(lanes[i ^ lanes[i].mask].value);
+    for (int i = 0; i < kLanes; ++i) lanes[i].out[0] = static_cast<uint32_t>(lanes[i ^ lanes[i].mask].value);
   }
   warp.arrived = 0;
   for (int i = 0; i < kLanes; ++i) lanes[i].state = State::kReady;
@@ -275,8 +274,9 @@ void run_grid(int blocks, int threads, size_t shared_bytes, const std::function<
   if (threads % kLanes != 0 || threads <= 0) broken("a block must be whole warps");
   if (static_cast<size_t>(threads) > machine.stack_count) {
     machine.stack_count = 1024;
-    machine.stacks = static_cast<std::byte*>(mmap(nullptr, machine.stack_count * kStackBytes,
-                                                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    machine.stacks =
+        static_cast<std::byte*>(mmap(nullptr, machine.stack_count * kStackBytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   }
   machine.threads.resize(static_cast<size_t>(threads));
   machine.warps.resize(static_cast<size_t>(threads / kLanes));

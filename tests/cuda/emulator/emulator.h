@@ -116,8 +116,8 @@ inline float shuffle_xor(float value, int mask) {
   return value;
 }
 inline uint32_t pack_bf16(float low, float high) {
-  return static_cast<uint32_t>(emulator::round_bf16(low)) |
-         static_cast<uint32_t>(emulator::round_bf16(high)) << 16;
+  return static_cast<uint32_t>(emulator::round_bf16(low)) | static_cast<uint32_t>(emulator::round_bf16(high))
+                                                                << 16;
 }
 inline uint32_t fma_bf16(uint32_t a, uint32_t b, uint32_t c) {
   const auto part = [](uint32_t pair, int half) {

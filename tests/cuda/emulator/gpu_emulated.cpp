@@ -31,7 +31,11 @@ std::string why_no_gpu() {
   return "";
 }
 GpuInfo gpu_info(int) {
-  return {.name = "emulated", .processors = 3, .major = 9, .minor = 0, .memory = size_t{1} << 34,
+  return {.name = "emulated",
+          .processors = 3,
+          .major = 9,
+          .minor = 0,
+          .memory = size_t{1} << 34,
           .shared_bytes = 227 << 10};
 }
 size_t gpu_free_bytes(int) {

@@ -1,10 +1,11 @@
-// Attention of up to 16 rows over a cache: one block of threads per 16 queries (rows of a sequence times query
-// heads of one kv head) and block of keys; keys and values pass through shared memory in tiles. The 8 warps
-// share the head's dimensions: each multiplies its part of the queries, kept in registers, with all keys of a
-// tile, the partial scores are added in the order of the warps; then each warp weights its part of the values.
-// Queries and weights enter the tensor cores as pairs of bf16. Where the cache holds one vector n for K = V,
-// scores are (q * k_norm) n for the dimensions that do not turn, and the turned ones are rebuilt per tile.
-// Bytes: every visible key and value once per 16 queries, all but the first time from the second-level cache.
+// Attention of up to 16 rows over a cache: one block of threads per 16 queries (rows of a sequence times
+// query heads of one kv head) and block of keys; keys and values pass through shared memory in tiles. The 8
+// warps share the head's dimensions: each multiplies its part of the queries, kept in registers, with all
+// keys of a tile, the partial scores are added in the order of the warps; then each warp weights its part of
+// the values. Queries and weights enter the tensor cores as pairs of bf16. Where the cache holds one vector n
+// for K = V, scores are (q * k_norm) n for the dimensions that do not turn, and the turned ones are rebuilt
+// per tile. Bytes: every visible key and value once per 16 queries, all but the first time from the
+// second-level cache.
 #include <algorithm>
 
 #include "backend/cuda/kernels/cache_access.h"
@@ -20,7 +21,7 @@ constexpr float kNothing = -INFINITY;
 template <int kDim>
 struct Tile {
   static constexpr int kKeys = kDim == 512 ? 32 : 64;
-  static constexpr int kStride = kDim + 8;               // bf16 between keys: rows then start in other banks
+  static constexpr int kStride = kDim + 8;  // bf16 between keys: rows then start in other banks
   static constexpr int kSteps = kDim / 16;
   static constexpr int kSplit = kSteps < kWarpCount ? kSteps : kWarpCount;  // warps that share the dimensions
   static constexpr int kStepsPerWarp = kSteps / kSplit;
@@ -129,8 +130,7 @@ __device__ void turn_keys(const AttendJob& job, int start, const uint16_t* n, ui
     const float a = bf16_low(row[pair]) * __ldg(job.k_norm + pair);
     const float b = bf16_low(row[pair + kDim / 2]) * __ldg(job.k_norm + pair + kDim / 2);
     const Turn turn = turn_at(job.turns, start + key, pair);
-    const Split split =
-        split_bf16(a * turn.cosine - b * turn.sine, b * turn.cosine + a * turn.sine);
+    const Split split = split_bf16(a * turn.cosine - b * turn.sine, b * turn.cosine + a * turn.sine);
     high[key * stride + pair] = static_cast<uint16_t>(split.high);
     high[key * stride + pairs + pair] = static_cast<uint16_t>(split.high >> 16);
     low[key * stride + pair] = static_cast<uint16_t>(split.low);
@@ -365,7 +365,8 @@ __global__ void __launch_bounds__(kMergeThreads) merge_kernel(const __grid_const
   float* total = most + kMostBlocks;
   const int row = blockIdx.x / job.heads, head = blockIdx.x % job.heads, kind = job.sliding ? 0 : 1;
   const StepRow& step = job.step->row[row];
-  const int offset = KeyBlocks::of(job.sliding, load_fresh(&job.step->group[load_fresh(&step.group)].first_key[kind]));
+  const int offset =
+      KeyBlocks::of(job.sliding, load_fresh(&job.step->group[load_fresh(&step.group)].first_key[kind]));
   const int first = KeyBlocks::of(job.sliding, load_fresh(&step.first[kind])) - offset;
   const int count = KeyBlocks::of(job.sliding, load_fresh(&step.end[kind]) - 1) - offset - first + 1;
   const auto place = [&](int block) {
@@ -379,7 +380,8 @@ __global__ void __launch_bounds__(kMergeThreads) merge_kernel(const __grid_const
   float highest = kNothing;
   for (int block = 0; block < count; ++block) highest = fmaxf(highest, most[block]);
   __syncthreads();
-  for (int block = threadIdx.x; block < count; block += kMergeThreads) most[block] = expf(most[block] - highest);
+  for (int block = threadIdx.x; block < count; block += kMergeThreads)
+    most[block] = expf(most[block] - highest);
   __syncthreads();
   float sum = 0;
   for (int block = 0; block < count; ++block) sum = fmaf(most[block], total[block], sum);

@@ -1,5 +1,5 @@
-// Attention over a cache of floats: one warp per row and query head, key by key. For comparing with references
-// that keep full precision; nothing here is meant to be fast.
+// Attention over a cache of floats: one warp per row and query head, key by key. For comparing with
+// references that keep full precision; nothing here is meant to be fast.
 #include "backend/cuda/kernels/head.h"
 #include "backend/cuda/kernels/launch.h"
 
@@ -24,9 +24,9 @@ __global__ void __launch_bounds__(kThreads) attend_floats_kernel(const __grid_co
   float most = -INFINITY, total = 0;
   for (int position = first; position < end; ++position) {
     const auto part = [&](int which) {
-      return read_head(reinterpret_cast<const float*>(
-                           cache_slot(job.cache, job.step, group, which, kv_head, position)),
-                       half, lane);
+      return read_head(
+          reinterpret_cast<const float*>(cache_slot(job.cache, job.step, group, which, kv_head, position)),
+          half, lane);
     };
     Head key = part(0);
     const Head value = job.cache.k_is_v ? key : part(1);

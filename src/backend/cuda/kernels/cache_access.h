@@ -9,13 +9,14 @@ namespace slip::backend::cuda {
 inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
 
 /// [head_dim] elements of one part at one position.
-__device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const Step* step, int group, int part,
-                                                 int kv_head, int position) {
+__device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const Step* step, int group,
+                                                 int part, int kv_head, int position) {
   const RowGroup& rows = step->group[group];
   const int page = position / kCachePage;
   std::byte* base = layer.ring ? load_fresh(&rows.ring) + page % layer.ring_pages * layer.ring_page_bytes
                                : load_fresh(&step->pages[load_fresh(&rows.pages) + page]);
-  const int64_t row = static_cast<int64_t>(part * layer.kv_heads + kv_head) * kCachePage + position % kCachePage;
+  const int64_t row =
+      static_cast<int64_t>(part * layer.kv_heads + kv_head) * kCachePage + position % kCachePage;
   return base + layer.page_offset + row * layer.head_dim * layer.element_bytes;
 }
 
@@ -28,7 +29,8 @@ __device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pa
   };
   const Turn base = read(turns.base, static_cast<int64_t>(position / kCachePage) * turns.pairs + pair);
   const Turn page = read(turns.page, static_cast<int64_t>(position % kCachePage) * turns.pairs + pair);
-  return {base.cosine * page.cosine - base.sine * page.sine, base.sine * page.cosine + base.cosine * page.sine};
+  return {base.cosine * page.cosine - base.sine * page.sine,
+          base.sine * page.cosine + base.cosine * page.sine};
 }
 
 }  // namespace slip::backend::cuda

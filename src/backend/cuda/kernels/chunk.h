@@ -1,5 +1,6 @@
 // One chunk of a packed matrix (packed_matrix.h) times the staged rows, by one warp. Codes enter the tensor
-// cores as whole numbers, which bf16 holds exactly up to 256; scale and bias are applied to the sums of a group:
+// cores as whole numbers, which bf16 holds exactly up to 256; scale and bias are applied to the sums of a
+// group:
 //   sum over a group of (code * scale + bias) * x = scale * sum(code * x) + bias * sum(x).
 #pragma once
 
@@ -45,8 +46,8 @@ struct Codes<Format::kAffine8> {
     words[0] = *reinterpret_cast<const uint4*>(from + lane * 16);
     words[1] = *reinterpret_cast<const uint4*>(from + 512 + lane * 16);
   }
-  /// The high nibble h becomes 2048 + 16 h (the lower bits of 2048 are worth 16), less 2176 is 16 h - 128, plus
-  /// the low nibble's 128 + l is the code; all of it exact.
+  /// The high nibble h becomes 2048 + 16 h (the lower bits of 2048 are worth 16), less 2176 is 16 h - 128,
+  /// plus the low nibble's 128 + l is the code; all of it exact.
   __device__ static uint32_t bytes(uint32_t word) {
     const uint32_t high = ((word >> 4) & 0x000f000fu) | 0x45004500u;
     constexpr uint32_t kOne = 0x3f803f80u, kMinus2176 = 0xc508c508u;
@@ -122,7 +123,8 @@ __device__ __forceinline__ void multiply_chunk(const std::byte* chunk, int index
 #pragma unroll
       for (int s = 0; s < kSubtiles; ++s) {
         const auto* scales = reinterpret_cast<const uint2*>(chunk + kSubtiles * Layout::kCodeBytes +
-                                                            (s * kGroups + group) * 64) + g;
+                                                            (s * kGroups + group) * 64) +
+                             g;
         const float scale0 = bf16_low(scales->x), scale1 = bf16_low(scales->y);
         const float bias0 = fmaf(-Codes<kFormat>::kOffset, scale0, bf16_high(scales->x));
         const float bias1 = fmaf(-Codes<kFormat>::kOffset, scale1, bf16_high(scales->y));

@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const __grid_constant
   const auto sum_at = [&](int col) {
     float sum = 0;
     for (int slot = 0; slot < job.chosen; ++slot) {
-      const float out = load_fresh(job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride + col);
+      const float out =
+          load_fresh(job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride + col);
       sum = fmaf(load_fresh(&job.list->share[row][slot]), out, sum);
     }
     return sum;
@@ -187,7 +188,8 @@ void route(Gpu& gpu, const RouteJob& job) {
 }
 
 void combine(Gpu& gpu, const CombineJob& job) {
-  launch(gpu, {.blocks = job.rows, .threads = kThreads, .shared_bytes = 32 * sizeof(float)}, combine_kernel, job);
+  launch(gpu, {.blocks = job.rows, .threads = kThreads, .shared_bytes = 32 * sizeof(float)}, combine_kernel,
+         job);
 }
 
 void choose_clusters(Gpu& gpu, const ClusterJob& job) {

@@ -1,5 +1,5 @@
-// Head norms, rotation and the cache: one warp per head and row. Lane l has the pairs l, l + 32, ... of a head.
-// Bytes: the projections read and the cache written once.
+// Head norms, rotation and the cache: one warp per head and row. Lane l has the pairs l, l + 32, ... of a
+// head. Bytes: the projections read and the cache written once.
 #include "backend/cuda/kernels/head.h"
 #include "backend/cuda/kernels/launch.h"
 

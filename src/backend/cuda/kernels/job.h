@@ -1,5 +1,5 @@
-// What one launch of product.cu does: up to four matrices that are multiplied with rows at the same time, each
-// by blocks of its own. A job is plain data; executors fill it once per width and phase.
+// What one launch of product.cu does: up to four matrices that are multiplied with rows at the same time,
+// each by blocks of its own. A job is plain data; executors fill it once per width and phase.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kMaxRows = 16;      // of one pass: two column tiles of the tensor cores
+inline constexpr int kMaxRows = 16;     // of one pass: two column tiles of the tensor cores
 inline constexpr int kMaxListed = 512;  // matrices of a stack that one launch reads
 
-/// Which matrices of a stack (the experts of a layer, the clusters of a head) a step reads, and for which rows.
-/// On the device.
+/// Which matrices of a stack (the experts of a layer, the clusters of a head) a step reads, and for which
+/// rows. On the device.
 struct MatrixList {
   int count;
   int matrix[kMaxListed];          // ascending for experts
@@ -40,7 +40,8 @@ struct Input {
   int64_t keep_stride = 0;
   float* tap = nullptr;
   int64_t tap_stride = 0;
-  // Row n is row n * slots + (its slot for the matrix at hand) of `rows`, and nothing where it did not choose it.
+  // Row n is row n * slots + (its slot for the matrix at hand) of `rows`, and nothing where it did not choose
+  // it.
   int slots = 0;
 };
 
@@ -85,8 +86,8 @@ struct Job {
 class Gpu;
 /// Once per process and device, before the first product().
 void prepare_products(Gpu& gpu);
-/// Deals the device's blocks out to the segments by bytes and sets rows_per_pass. `listed`: how many matrices of
-/// a stack are read, more or less.
+/// Deals the device's blocks out to the segments by bytes and sets rows_per_pass. `listed`: how many matrices
+/// of a stack are read, more or less.
 void plan_blocks(const Gpu& gpu, Job& job, int listed);
 void product(Gpu& gpu, const Job& job);
 

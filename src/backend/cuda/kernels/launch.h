@@ -41,8 +41,9 @@ void launch(Gpu& gpu, const Shape& shape, void (*kernel)(Parameters...), const A
 /// Once per kernel that takes more than 48 KiB.
 template <typename Kernel>
 void allow_shared(Kernel* kernel, size_t bytes) {
-  check_gpu(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "the shared memory of a kernel");
+  check_gpu(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+      "the shared memory of a kernel");
 }
 
 #endif

@@ -40,8 +40,7 @@ void plan_blocks(const Gpu& gpu, Job& job, int listed) {
     return (matrix.tiles + slots - 1) / slots * (matrix.count > 1 ? listed : 1);
   };
   const auto bytes_of = [&](const Segment& segment) {
-    return static_cast<double>(segment.matrix.matrix_bytes()) *
-           (segment.matrix.count > 1 ? listed : 1);
+    return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1);
   };
   double total = 0;
   for (int i = 0; i < job.segment_count; ++i) total += bytes_of(job.segments[i]);

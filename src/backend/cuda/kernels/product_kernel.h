@@ -1,10 +1,10 @@
 // Rows times matrices, for 1 to 16 rows: all narrow phases of the program.
 //
 // A block of 16 warps takes row tiles of one matrix one after another, `16 / parts` at a time; the warps of a
-// tile share its columns (packed_matrix.h). Every warp streams its own chunks through a ring in shared memory,
-// several under way, and begins before the rows are there. Then the warps' sums are added in the order of the
-// parts and the epilogue writes the results. Weight bytes: each once per pass over the rows; activations: every
-// block reads all rows once from the second-level cache.
+// tile share its columns (packed_matrix.h). Every warp streams its own chunks through a ring in shared
+// memory, several under way, and begins before the rows are there. Then the warps' sums are added in the
+// order of the parts and the epilogue writes the results. Weight bytes: each once per pass over the rows;
+// activations: every block reads all rows once from the second-level cache.
 #pragma once
 
 #include "backend/cuda/kernels/activation.h"
@@ -89,8 +89,8 @@ class Stream {
 };
 
 /// One result of a tile: row `row` of the matrix, row `n` of the step.
-__device__ inline void put(const Segment& segment, const MatrixList* list, int listed, int row, int n, float y,
-                    float up) {
+__device__ inline void put(const Segment& segment, const MatrixList* list, int listed, int row, int n,
+                           float y, float up) {
   int64_t to = n;
   if (segment.matrix.count > 1) {
     const int slot = load_fresh(&list->slot[listed][n]);
@@ -113,8 +113,8 @@ __device__ inline void put(const Segment& segment, const MatrixList* list, int l
 }
 
 template <int kSubtiles, int kTiles>
-__device__ __noinline__ void finish_tiles(const Segment& segment, const MatrixList* list, const float* sums, int listed,
-                             int first_tile, int slots, const StagedRows& rows) {
+__device__ __noinline__ void finish_tiles(const Segment& segment, const MatrixList* list, const float* sums,
+                                          int listed, int first_tile, int slots, const StagedRows& rows) {
   const PackedMatrix& packed = segment.matrix;
   const int tile_rows = packed.pair ? 16 : 16 * kSubtiles;
   const int total = slots * tile_rows * rows.count;
@@ -123,10 +123,10 @@ __device__ __noinline__ void finish_tiles(const Segment& segment, const MatrixLi
     const int tile = first_tile + slot, row = tile * tile_rows + r;
     if (tile >= packed.tiles || row >= packed.rows) continue;
     const auto total_of = [&](int subtile) {
-      const float* from = sums +
-                          static_cast<int64_t>((slot * packed.parts * kSubtiles + subtile) * kTiles + n / 8) *
-                              kSumFloats +
-                          n % 8 * kColumnStride + r % 16;
+      const float* from =
+          sums +
+          static_cast<int64_t>((slot * packed.parts * kSubtiles + subtile) * kTiles + n / 8) * kSumFloats +
+          n % 8 * kColumnStride + r % 16;
       float sum = from[0];
       for (int part = 1; part < packed.parts; ++part) sum += from[part * kSubtiles * kTiles * kSumFloats];
       return sum;
@@ -158,7 +158,8 @@ __device__ void run_segment(const Job& job, const Segment& segment, int block) {
   if (stacked) {
     grid_wait();
     matrices = load_fresh(&job.list->count);
-    for (int i = threadIdx.x; i < matrices; i += kProductThreads) active[i] = load_fresh(&job.list->matrix[i]);
+    for (int i = threadIdx.x; i < matrices; i += kProductThreads)
+      active[i] = load_fresh(&job.list->matrix[i]);
     __syncthreads();
   }
   const int slots = kWarps / matrix.parts;
@@ -220,7 +221,8 @@ __device__ void run_format(const Job& job, const Segment& segment, int block) {
 
 __device__ inline int segment_of_block(const Job& job) {
   int index = 0;
-  while (static_cast<int>(blockIdx.x) >= job.segments[index].first_block + job.segments[index].blocks) ++index;
+  while (static_cast<int>(blockIdx.x) >= job.segments[index].first_block + job.segments[index].blocks)
+    ++index;
   return index;
 }
 
@@ -229,7 +231,8 @@ __global__ void __launch_bounds__(kProductThreads, kTiles == 1 && kDeep ? 2 : 1)
     format_kernel(const __grid_constant__ Job job) {
   grid_launch_next();
   const Segment& segment = job.segments[segment_of_block(job)];
-  run_format<kTiles, kDeep, kFormat, kGroups>(job, segment, static_cast<int>(blockIdx.x) - segment.first_block);
+  run_format<kTiles, kDeep, kFormat, kGroups>(job, segment,
+                                              static_cast<int>(blockIdx.x) - segment.first_block);
 }
 
 template <int kTiles, bool kDeep>

@@ -7,12 +7,13 @@
 namespace slip::backend::cuda {
 
 inline constexpr int kProductThreads = kWarps * 32;
-inline constexpr int kColumnStride = 18;  // floats between columns of a warp's sums: lanes then hit nearly distinct banks
+inline constexpr int kColumnStride =
+    18;  // floats between columns of a warp's sums: lanes then hit nearly distinct banks
 inline constexpr int kSumFloats = 8 * kColumnStride;
 
-/// Chunks a warp has under way. Deep: about 75 to 100 KiB a block, which with two blocks on a multiprocessor (one
-/// multiplying, one of the next kernel waiting) is several times what hides the latency of the memory. Where wide
-/// rows need the room, a third or half of that, which still hides it.
+/// Chunks a warp has under way. Deep: about 75 to 100 KiB a block, which with two blocks on a multiprocessor
+/// (one multiplying, one of the next kernel waiting) is several times what hides the latency of the memory.
+/// Where wide rows need the room, a third or half of that, which still hides it.
 __host__ __device__ constexpr int stages_of(Format format, int subtiles, bool deep) {
   const int stages = (format == Format::kAffine4 ? (deep ? 8 : 4) : (deep ? 6 : 4)) / subtiles;
   return stages < 2 ? 2 : stages;
@@ -23,7 +24,8 @@ struct SharedPlan {
   int64_t ring = 0, sums = 0, rows = 0, group_sums = 0, partial = 0, factors = 0, active = 0, end = 0;
 };
 
-__host__ __device__ inline SharedPlan shared_plan(const PackedMatrix& matrix, int stages, int count, int tiles) {
+__host__ __device__ inline SharedPlan shared_plan(const PackedMatrix& matrix, int stages, int count,
+                                                  int tiles) {
   const int64_t padded = (matrix.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols;
   SharedPlan plan;
   plan.sums = kWarps * stages * matrix.chunk_bytes;

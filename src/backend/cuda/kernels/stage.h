@@ -1,7 +1,7 @@
-// Activation rows on their way into shared memory: added up, normed, and split into pairs of bf16 in the order
-// of the tensor cores' column operand: [step of 16 columns][row n][lane t][high 2t, high 2t + 8, low, low]
-// pairs, 64 bytes per row and step. Every block does this for itself: reading a row from the second-level cache
-// is cheaper than waiting for one block to do it for all.
+// Activation rows on their way into shared memory: added up, normed, and split into pairs of bf16 in the
+// order of the tensor cores' column operand: [step of 16 columns][row n][lane t][high 2t, high 2t + 8, low,
+// low] pairs, 64 bytes per row and step. Every block does this for itself: reading a row from the
+// second-level cache is cheaper than waiting for one block to do it for all.
 //
 // A warp takes whole chunks of 64 columns, the same ones whatever the number of rows, lane l columns 2l and
 // 2l + 1; a row's sums therefore run in one order in any company.
@@ -14,14 +14,14 @@ namespace slip::backend::cuda {
 
 /// Shared memory of one block.
 struct Stage {
-  std::byte* rows = nullptr;   // [padded cols / 16][rows][64 bytes]
-  float* sums = nullptr;       // [padded cols / 64 * groups][8 * kTiles]: sums of x over a group of columns
-  float* partial = nullptr;    // [kWarps][kMaxRows]
-  float* factors = nullptr;    // [2][kMaxRows]
+  std::byte* rows = nullptr;  // [padded cols / 16][rows][64 bytes]
+  float* sums = nullptr;      // [padded cols / 64 * groups][8 * kTiles]: sums of x over a group of columns
+  float* partial = nullptr;   // [kWarps][kMaxRows]
+  float* factors = nullptr;   // [2][kMaxRows]
 };
 
 struct StagedRows {
-  int first;   // row of the step
+  int first;  // row of the step
   int count;
   int listed;  // of a stack, which of its list; else -1
 };
@@ -114,8 +114,8 @@ __device__ void put_sums(const Stage& stage, int chunk, int lane, int n, int gro
 }
 
 template <int kTiles>
-__device__ __noinline__ void stage_rows(const Segment& segment, const MatrixList* list, const StagedRows& rows,
-                           bool keeps, const Stage& stage) {
+__device__ __noinline__ void stage_rows(const Segment& segment, const MatrixList* list,
+                                        const StagedRows& rows, bool keeps, const Stage& stage) {
   constexpr int kRows = 8 * kTiles;
   const Input& in = segment.in;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -18,8 +18,8 @@ struct StepRow {
 /// Consecutive rows with one cache.
 struct RowGroup {
   int first, count;
-  std::byte* ring;  // of the cache; see kv::Cache
-  int pages;        // its first entry of Step::pages
+  std::byte* ring;               // of the cache; see kv::Cache
+  int pages;                     // its first entry of Step::pages
   int first_key[2], end_key[2];  // of all its rows
 };
 
@@ -32,8 +32,8 @@ struct Step {
 };
 
 /// Fixed cuts by absolute position, so that a row's attention is split the same way in any company: short
-/// blocks in the window and at the start, where parallel work is scarce, long ones further out, where there are
-/// many and merging them costs.
+/// blocks in the window and at the start, where parallel work is scarce, long ones further out, where there
+/// are many and merging them costs.
 struct KeyBlocks {
   static constexpr int kSliding = 64;
   static constexpr int kNear = 128, kNearEnd = 8192;
@@ -106,7 +106,7 @@ struct AttendJob {
   const float* query = nullptr;
   int64_t query_stride = 0;
   float* partials = nullptr;  // [block][row][head][head_dim]
-  float* weights = nullptr;   // [block][row][head][2]: the largest score, the sum of the others relative to it
+  float* weights = nullptr;  // [block][row][head][2]: the largest score, the sum of the others relative to it
   float* out = nullptr;
   int64_t out_stride = 0;
 };
