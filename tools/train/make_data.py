@@ -26,10 +26,10 @@ def examples(seed, side, shard, only=None):
     """The endless stream of (task, Example) of one shard."""
     rng = random.Random("%d/%s/%d" % (seed, side, shard))
     names = only or list(tasks.WEIGHTS)
-    weights, makers = [tasks.WEIGHTS[n] for n in names], {n: tasks.load(n).make for n in names}
+    weights = [tasks.WEIGHTS[n] for n in names]
     while True:
         for name in rng.choices(names, weights, k=256):
-            yield name, makers[name](rng, side)
+            yield name, tasks.example(name, rng, side)
 
 
 def record(name, example, side):

@@ -64,7 +64,7 @@ class Data(unittest.TestCase):
 
     def test_templates_are_filled(self):
         for row in TRAIN + EVAL:
-            if row["task"] in ("stories", "story_questions", "chat", "pictures", "clips"):
+            if row["task"] in ("stories", "story_questions", "chat"):
                 self.assertIsNone(re.search(r"[{}\[\]]", row["text"]), row["text"])
             self.assertNotIn("  ", row["text"].replace("    ", "").replace("\n  ", "\n"))
 
