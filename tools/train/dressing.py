@@ -50,8 +50,8 @@ def prompted(rng, example):
     return example
 
 
-def join(parts, last):
+def join(parts, last, group="mixed"):
     """One conversation of several independent ones; the last one is judged."""
     turns = [t for part in parts for t in part.turns]
     images = [scene for part in parts for scene in part.images or ()]
-    return Example(turns, last.expect, last.check, think=False, images=images or None, group=last.group)
+    return Example(turns, last.expect, last.check, think=False, images=images or None, group=group)

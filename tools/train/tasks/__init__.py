@@ -6,6 +6,8 @@ import dressing
 WEIGHTS = {"stories": 22, "story_questions": 16, "instructions": 12, "arithmetic": 16, "editing": 8, "code": 5,
            "json_text": 7, "tool_use": 8, "chat": 7, "pictures": 8, "clips": 4, "mixed": 15}
 SEEN = ("pictures", "clips")
+# What the evaluation counts a task under, where the example itself does not say.
+GROUPS = {"arithmetic": "arithmetic_other", "json_text": "instructions", "tool_use": "tool_answer"}
 
 
 def load(name):
@@ -18,4 +20,5 @@ def example(name, rng, side):
     made = dressing.typed(rng, name, load(name).make(rng, side))
     if name in SEEN and rng.random() < 0.2:
         made = load("mixed").around(rng, side, made)
+    made.group = made.group or ("prose" if made.turns[0]["role"] == "text" else GROUPS.get(name, name))
     return dressing.prompted(rng, made)

@@ -105,8 +105,8 @@ OWN = {"+": ["Add {x} and {y}.", "Find the sum of {x} and {y}.", "What is the su
 WORDS = {"+": "plus", "-": "minus", "*": "times"}
 
 
-def plain(rng, side, op=None):
-    op = op or rng.choice("+++++---**")
+def plain(rng, side):
+    op = rng.choice("+++++---**")
     x, y = _numbers(rng, side, op)
     kind = rng.random()
     if kind < 0.2:
@@ -121,7 +121,9 @@ def plain(rng, side, op=None):
         asked = FULL[0]
     question = asked.format(x=x, y=y, o=op, w=WORDS[op])
     tail = "{r}" if direct and kind >= 0.2 else "{line}" if kind < 0.2 else rng.choice(("{line}", "The answer is {r}."))
-    return _answer(rng, question, x, op, y, tail, direct, shown)
+    made = _answer(rng, question, x, op, y, tail, direct, shown)
+    made.group = "addition" if op == "+" else "arithmetic_other"
+    return made
 
 
 STUFF = ["apples", "marbles", "coins", "eggs", "books", "shells", "buttons", "nuts", "stamps", "candles"]
@@ -205,8 +207,3 @@ def about_numbers(rng, side):
 def make(rng, side):
     kind = rng.random()
     return (plain if kind < 0.68 else problem if kind < 0.88 else divide if kind < 0.92 else about_numbers)(rng, side)
-
-
-def make_addition(rng, side):
-    """Two-number addition alone, for the evaluation."""
-    return plain(rng, side, "+")

@@ -61,5 +61,5 @@ def around(rng, side, seen):
     others = [ordinary(rng, side, ["arithmetic", "editing", "stories", "json_text"], [4, 3, 2, 1]) for _ in range(rng.choice((1, 1, 2)))]
     others = [x for x in others if size(x.turns) < 2500]
     if rng.random() < 0.5 or not others:
-        return dressing.join([*others, seen], seen)
+        return dressing.join([*others, seen], seen, seen.group)
     return dressing.join([seen, *others], others[-1])

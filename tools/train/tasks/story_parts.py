@@ -117,7 +117,7 @@ def ending(s, moral=None):
     s.slots["feel"] = s.rng.choice(("happy", "proud", "tired but happy", "grateful", "calm"))
     s.say("From that day on {H} [know] that {moral}.", "And so everything [end/w] well.",
           "\"What a {day}!\" {H} [say], and [fall] asleep at once.", "And {H} never [forget] that {moral}.",
-          "Even now {H} often [think] of it.", "That evening the stars [shine/p] brighter than ever.",
+          "For weeks {H} [talk] of nothing else.", "That evening the stars [shine/p] brighter than ever.",
           "\"You see,\" {H} [say] later, \"{moral}.\"",
           "{H} [smile], for {h} [know] now that {moral}.", "Years later {H} still [like] to talk about it.",
           "Now {H} [be] a little wiser and much more {feel2}.", "{H} [be] {feel} and [sleep] well that night.",
