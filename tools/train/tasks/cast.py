@@ -6,7 +6,7 @@ narrator or in another tense, asked about, summarised and put in order.
 import world
 from grammar import PRONOUNS, a, realise
 
-CREATURES = ["A magpie", "A grey cat", "A snail", "An old dog", "A butterfly", "A lizard", "A ladybird", "A lonely cow", "A robin", "A young hare"]
+CREATURES = ["A magpie", "A grey cat", "A snail", "An old dog", "A butterfly", "A lizard", "A ladybird", "A tiny wren", "A robin", "A young hare"]
 DOINGS = ["[watch/w] from a wall", "[cross/w] the path", "[sit/w] in the grass", "[look/w] up for a moment", "[pass/w] by without a sound",
           "[rest/w] in the shade", "[blink/w] in the light"]
 AIR = ["The wind", "A smell of fresh bread", "The sound of a far bell", "A thin mist", "The smell of wet leaves", "A cool breeze", "The smell of hay"]
@@ -48,6 +48,8 @@ class Who:
 
     def _animal(self, rng, side, animal):
         self.animal = self.kind = animal or world.animal(rng)
+        if self.kind == "hen":
+            self.gender = "she"
         if rng.random() < 0.4:
             self.name = world.pet_name(rng, side)
             self.mention = self.name
@@ -138,6 +140,8 @@ class Story:
         first = person == "first"
         parts = [" ".join(realise(getattr(t, "first", t) if first else t, self.slots, person, tense) for t in para)
                  for para in self.paras if para]
+        if tense == "present":
+            parts[0] = parts[0].replace("There is once ", "There is ")
         return ("\n\n" if paragraphs else " ").join(parts)
 
     def summary(self, n=3):

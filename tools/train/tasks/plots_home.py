@@ -116,7 +116,7 @@ def quarrel(rng, side, hero=None, thing=None):
     if first:
         s.say("{^days} {H} [knock] on {W}'s door. \"I am sorry,\" {h} [say].",
               "{^days} {H} [go] to {W} with a piece of cake. \"Will you forgive me?\" {h} [ask].")
-        s.say("\"I am sorry too,\" {W} [say/w].", "{^W} [smile/w]. \"Of course,\" {Ws} [say/w].")
+        s.say("\"I am sorry too,\" {W} [say/w].", "{^W} [smile/w]. \"Let us forget it,\" {Ws} [say/w].")
     else:
         s.say("{^days} {W} [stand/w] at {Hs} door. \"I was wrong,\" {Ws} [say/w].")
         s.say("\"So was I,\" {H} [say], and [let] {Wo} in.", "{H} [nod]. \"Let us be friends again,\" {h} [say].")
@@ -160,7 +160,9 @@ def trade(rng, side, hero=None, thing=None):
         traders.append(who)
         s.say("{h} [meet] {%si}, who [need/w] {aG%d} and [offer/w] {aG%d} for it." % (letter, i, i + 1),
               "\"I will give you {aG%d} for your {G%d},\" [say/w] {%si}." % (i + 1, i, letter),
-              "Then {h} [come] to {%si}. \"I have {aG%d}, but I need {aG%d},\" {%ss} [say/w]." % (letter, i + 1, i, letter))
+              "Then {h} [come] to {%si}. \"I have {aG%d}, but I need {aG%d},\" {%ss} [say/w]." % (letter, i + 1, i, letter),
+              "{^%si} [look/w] at the {G%d} with big eyes. \"Will you swap it for {aG%d}?\" {%ss} [ask/w]." % (letter, i, i + 1, letter),
+              "{^%si} [have/w] {aG%d} to spare, but no {G%d}." % (letter, i + 1, i))
         s.say(replies[i])
         s.event("{H} [trade] the {G%d} for {aG%d}." % (i, i + 1))
         s.ask("who", "Who gave {H} the {G%d}?" % (i + 1), "{^%s} gave {H} the {G%d}." % (letter, i + 1), "{%s}" % letter,
@@ -197,7 +199,7 @@ def feast(rng, side, hero=None, thing=None):
     s.ask("how many", "How many guests were there?", "There were {k} guests.", "{k}")
     s.para()
     bad, key = rng.choice((("the dog [eat/w] all the {f0}", "dog"), ("the {f0} [burn/w] black", "burned"),
-                           ("the basket with the {f0} [fall/w] into the pond", "pond"),
+                           ("the bowl with the {f0} [fall/w] into the pond", "pond"),
                            ("the mice [find/p] the {f0} first", "mice")))
     s.say("But {h} [play] with {hp} new {X} and [forget] the time, and " + bad + ".", "But while {h} [look] for {hp} {X}, " + bad + ".",
           "But {h} only [have] eyes for {hp} new {X}, and so " + bad + ".")

@@ -100,7 +100,7 @@ def guest(rng, side, hero=None, thing=None):
     s.other("W")
     real = rng.choice(("the ruler of the country", "the richest merchant of {town}", "a famous painter", "the judge of {town}", "a maker of maps"))
     s.slots.update(food=rng.choice(world.FOODS), real=real.replace("{town}", s.slots["town"]))
-    s.say("One stormy night somebody [knock/w] at the door. Outside [stand/w] {Wi}, wet and tired.",
+    s.say("One stormy night somebody [knock/w] at {Hs} door. Outside [stand/w] {Wi}, wet and tired.",
           "One night {Wi} [come/w] along the road and [ask/w] for a bed.")
     s.event("{^W} [ask/w] for a bed.")
     s.say("The rich neighbour [have/w] already shut his door. \"No room,\" he [have/w] said.", "\"Everyone else sent me away,\" {W} [say/w].")

@@ -26,7 +26,7 @@ def opening(s, place):
           "One {weather} {day} {Hi} [go/w] to the {P}.",
           "Near {town}, not far from the {P}, [live/w] {Ha}.",
           "Everybody in {town} [know/w] {Hi}, who [spend/w] every {day} {inP}.",
-          "Long ago, in the village of {town}, there [be/w] {Ha}.",
+          "In the village of {town} there [be/w] {Ha}.",
           "In a small house near the {P} [live/w] {Ha}.",
           "This is the story of {Hi}, who [live/w] near {town}.",
           "The {day} [be/w] {weather}, and {Hi} [be/w] alone {inP}.",
@@ -35,7 +35,7 @@ def opening(s, place):
     # In the first person the narrator introduces himself instead.
     first[-1] = FirstLine(first[-1], s.rng.choice((
         "{Hi2}. It [be/w] {aw} {day}, and I [be] {inP}.", "It [be/w] {aw} {day}, and I [be] {inP}.",
-        "{Hi2}, and I [live] near the {P}.", "{Hi2}. Let me tell you what [happen/w] on {aw} {day} {inP}.")))
+        "{Hi2}. My home [be/w] near the {P}.", "{Hi2}. Let me tell you what [happen/w] on {aw} {day} {inP}.")))
     s.slots["Hi2"] = "I am " + s.hero.intro if not s.hero.name else "My name is " + s.hero.name
 
 
@@ -113,10 +113,10 @@ MORALS = ["kindness comes back", "a small thing can be a great help", "one shoul
 
 def ending(s, moral=None):
     s.slots["moral"] = moral or s.rng.choice(MORALS)
-    s.slots["feel2"] = s.rng.choice(("careful", "patient", "cheerful", "brave"))
+    s.slots["feel2"] = s.rng.choice(("careful", "patient", "cheerful"))
     s.slots["feel"] = s.rng.choice(("happy", "proud", "tired but happy", "grateful", "calm"))
     s.say("From that day on {H} [know] that {moral}.", "And so everything [end/w] well.",
-          "\"What a {day}!\" {H} [say], and [fall] asleep at once.", "And {H} never [forget] that {moral}.",
+          "\"What a day!\" {H} [say], and [fall] asleep at once.", "And {H} never [forget] that {moral}.",
           "For weeks {H} [talk] of nothing else.", "That evening the stars [shine/p] brighter than ever.",
           "\"You see,\" {H} [say] later, \"{moral}.\"",
           "{H} [smile], for {h} [know] now that {moral}.", "Years later {H} still [like] to talk about it.",
