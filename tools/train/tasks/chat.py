@@ -95,16 +95,23 @@ def maker(t):
 
 
 UNKNOWN = """What is the capital of {c}?|Who wrote {b}?|How far away is the {s}?|Who is the president of {c}?|When did the war in {c} end?|How many people live in {c}?
-What is the price of gold?|Who won the football game yesterday?|What is quantum physics?|What is the news today?|Can you drive a car?|Translate this into {l}.
+What is the price of gold?|Who won the football game yesterday?|What is quantum physics?|What is the news today?
 What time is it?|What day is it today?|What will the weather be tomorrow?|Explain how a computer works.|Who painted the Mona Lisa?|What is the meaning of life?
-How do I repair my {m}?|Which phone should I buy?|What is the best film?|Who was the first person on the {s}?|Speak {l} with me.|How old is the {s}?
-Can you book a flight to {c}?|What happened in 19{n}?|What is the square root of {n}{n}?|How tall is the highest mountain?|Write an essay about {c}.""".replace("\n", "|").split("|")
+How do I repair my {m}?|Which phone should I buy?|What is the best film?|Who was the first person on the {s}?|How old is the {s}?
+What happened in 19{n}?|What is the square root of {n}{n}?|How tall is the highest mountain?""".replace("\n", "|").split("|")
+
+
+CANNOT = """Can you drive a car?|Translate this into {l}.|Speak {l} with me.|Can you book a flight to {c}?|Write an essay about {c}.|Call my mother.|Play some music.
+Can you cook for me?|Open the window.|Search the web for {b}.|Send an email to my {m} shop.|Draw a picture of the {s}.""".replace("\n", "|").split("|")
 
 
 def unknown(t):
-    question = t.pick(*UNKNOWN).format(c=t.pick("France", "Spain", "Japan", "Brazil", "Canada", "Egypt", "India", "Kenya"), b=t.pick("Hamlet", "Faust", "the Bible", "Moby Dick"),
+    can = t.rng.random() < 0.75
+    question = t.pick(*(UNKNOWN if can else CANNOT)).format(c=t.pick("France", "Spain", "Japan", "Brazil", "Canada", "Egypt", "India", "Kenya"), b=t.pick("Hamlet", "Faust", "the Bible", "Moby Dick"),
                                        s=t.pick("moon", "sun", "planet Mars"), l=t.pick("French", "German", "Spanish", "Latin"), m=t.pick("car", "phone", "bicycle", "computer"),
                                        n=t.rng.randint(10, 99))
+    if not can:
+        return t.say(question, "I cannot do that. I am only a small demonstration model.", ["cannot"])
     t.say(question, t.pick("I do not know that. I am only a small demonstration model.", "I am sorry, I do not know. I am a very small model."), any=("do not know",))
 
 

@@ -62,7 +62,7 @@ def hunt(rng, side, hero=None, thing=None):
     s.event("{^W} [join/w] {H} on the way to the {S1}.")
     s.ask("who", "Who came along?", "{^W} came along.", "{W}")
     s.say("{^inS1} {they} [look/p] everywhere. It [be/w] {W} who [find/w] the last note, under a stone.",
-          "{^inS1} the last note [be/w] hidden in a tree. {^W} [have/w] to climb.")
+          "{^inS1} the last note [be/w] hidden high up. {^W} [have/w] to climb.")
     s.ask("who", "Who got the last note?", "{^W} got the last note.", "{W}", [s.hero.mention])
     s.ask("order", "Which place came first, the {S0} or the {S1}?", "The {S0} came first.", "{S0}", [spots[1]])
     s.para()
