@@ -1,6 +1,7 @@
 """How people really ask: what is done to an example of any task before it is written.
 
-Small slips of typing in the user's turns, a harmless system prompt in front, and ordinary talk around pictures and clips.
+Small slips of typing in the user's turns, a harmless system prompt in front, thinking switched on where there is little to
+think about, and ordinary talk around pictures and clips.
 Nothing here changes what the right answer is.
 """
 from example import Example, system
@@ -47,6 +48,20 @@ def prompted(rng, example):
     """Now and then a system prompt that changes nothing."""
     if example.turns[0]["role"] not in ("system", "text") and not example.tools and rng.random() < 0.07:
         example.turns.insert(0, system(rng.choice(PROMPTS)))
+    return example
+
+
+THOUGHTS = {"stories": ("I need a hero, a trouble and a good end.", "I will tell a short story."), "chat": ("I can answer this at once.", "This is easy."),
+            "json_text": ("I look for the keys and their values.",), "editing": ("I go through the text word by word.",), "mixed": ("I can answer this at once.",),
+            "pictures": ("I look at the picture.",), "clips": ("I watch how the shapes move.",), "instructions": ("I do what is asked, step by step.",),
+            "story_questions": ("The answer is in the story.",), "code": ("This needs only a few lines.",)}
+
+
+def thinking(rng, name, example):
+    """Thinking may be on for any request; where there is little to think, little is thought."""
+    if not example.think and not example.tools and name in THOUGHTS and example.turns[0]["role"] != "text" and rng.random() < (0.02 if name == "mixed" else 0.05):
+        example.think = True
+        example.turns[-1] = dict(example.turns[-1], thinking=rng.choice(THOUGHTS[name]))
     return example
 
 

@@ -21,4 +21,4 @@ def example(name, rng, side):
     if name in SEEN and rng.random() < 0.2:
         made = load("mixed").around(rng, side, made)
     made.group = made.group or ("prose" if made.turns[0]["role"] == "text" else GROUPS.get(name, name))
-    return dressing.prompted(rng, made)
+    return dressing.thinking(rng, name, dressing.prompted(rng, made))
