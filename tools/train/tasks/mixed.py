@@ -33,8 +33,14 @@ def size(turns):
 
 def make(rng, side):
     chat = importlib.import_module("tasks.chat")
-    long = rng.random() < 0.06
-    limit, wanted = (14000, rng.randint(8, 20)) if long else (9000, rng.choice((2, 2, 3, 3, 4, 4, 5, 6, 7, 8)))
+    kind = rng.random()
+    # most are short; some fill a context of thousands of tokens
+    if kind < 0.05:
+        limit, wanted = rng.randint(9000, 13500), 99
+    elif kind < 0.15:
+        limit, wanted = rng.randint(4000, 9000), 99
+    else:
+        limit, wanted = 9000, rng.choice((2, 2, 3, 3, 4, 4, 5, 6, 7, 8))
     parts, last, total, talked = [], None, 0, False
     if rng.random() < 0.25:
         begin, last = chat.introduction(rng, side)
