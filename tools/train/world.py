@@ -45,6 +45,8 @@ COLOURS = "red blue green yellow white black brown grey purple orange pink golde
 FOODS = """bread cheese soup apples honey porridge pancakes plums nuts cake berries carrots pears dumplings
 beans rice""".split()
 DISHES = "bread soup porridge pancakes cake dumplings rice beans".split()
+RAW = "cheese apples honey plums nuts berries carrots pears beans rice".split()
+COATS = "white black brown grey golden red".split()
 TOWNS = """Ashford Brookdale Millbrook Stonebridge Eastham Fernhill Greyport Harrow Lakeside Oakwell
 Pinehurst Redcliff Saltmarsh Thornbury Westbay Windmoor Elmstead Larkfield""".split()
 EVENTS = ["the harvest feast", "the spring fair", "the lantern parade", "the boat race", "the winter market",

@@ -24,8 +24,9 @@ def copy(rng, side):
         text = "".join(rng.choice("abcdefghijkmnpqrstuvwxyz23456789") for _ in range(rng.randint(4, 12)))
     else:
         text = _sentences(rng, side, rng.choice((1, 1, 2, 3, 6)))
-    question = rng.choice(("Repeat this exactly: {t}", "Copy this text:\n\n{t}", "Say this again, word for word:\n\n{t}", "Write down: {t}"))
-    return ask(question.format(t=text), text, text, "exact")
+    question = rng.choice(("Repeat this exactly: {t}", "Copy this text:\n\n{t}", "Say this again, word for word:\n\n{t}", "Write down: {t}", "Repeat after me: {t}",
+                           "Please repeat: {t}", "Copy: {t}", "Copy this exactly:\n{t}", "Repeat the following text:\n\n{t}"))
+    return ask(question.format(t=text), text, text, "exact", group="copying")
 
 
 def replace(rng, side):
@@ -43,7 +44,8 @@ def replace(rng, side):
     if rng.random() < 0.3:
         other = rng.choice([f for f in world.FOODS if f != food])
         old, new, after = food, other, before.replace(food, other)
-    question = rng.choice(("Replace {o} with {n} in this text:\n\n{t}", "Change every \"{o}\" to \"{n}\":\n\n{t}"))
+    question = rng.choice(("Replace {o} with {n} in this text:\n\n{t}", "Change every \"{o}\" to \"{n}\":\n\n{t}", "Write {n} instead of {o}: {t}",
+                           "Replace \"{o}\" by \"{n}\" here: {t}"))
     return ask(question.format(o=old, n=new, t=before), after, after, "exact")
 
 
