@@ -19,9 +19,20 @@ def _sentences(rng, side, n):
     return " ".join(parts[at:at + n]) or text
 
 
+def _words(rng):
+    """Words in no order, known ones and some that nobody knows."""
+    known = world.ANIMALS + world.FOODS + world.JOBS + world.PLACE_LIST + world.COLOURS + ["the", "and", "under", "never", "with"]
+    words = [rng.choice(known) if rng.random() < 0.6 else world.wild_name(rng).lower() if rng.random() < 0.7 else str(rng.randrange(1000))
+             for _ in range(rng.randint(2, 9))]
+    return " ".join(words)
+
+
 def copy(rng, side):
-    if rng.random() < 0.25:
+    kind = rng.random()
+    if kind < 0.2:
         text = "".join(rng.choice("abcdefghijkmnpqrstuvwxyz23456789") for _ in range(rng.randint(4, 12)))
+    elif kind < 0.4:
+        text = _words(rng)
     else:
         text = _sentences(rng, side, rng.choice((1, 1, 2, 3, 6)))
     question = rng.choice(("Repeat this exactly: {t}", "Copy this text:\n\n{t}", "Say this again, word for word:\n\n{t}", "Write down: {t}", "Repeat after me: {t}",

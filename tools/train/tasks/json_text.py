@@ -64,7 +64,7 @@ def book(rng, side):
 
 
 def trip(rng, side):
-    one, two = rng.sample(world.TOWNS, 2)
+    one, two = world.towns(rng, 2)
     data = {"from": one, "to": two, "by": rng.choice(("train", "bus", "boat")), "hours": rng.randint(1, 12), "price": rng.randint(2, 99)}
     text = rng.choice(("The {by} from {f} to {to} takes {h} and costs {price} coins.", "From {f} to {to} by {by}: {h}, {price} coins.",
                        "You can go by {by} from {f} to {to} in {h} for {price} coins."))

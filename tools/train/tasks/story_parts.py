@@ -93,7 +93,7 @@ def goal(s):
     want, goal, reached = rng.choice(GOALS)
     food = rng.choice(world.FOODS)
     s.slots.update(feast=rng.choice(world.EVENTS), food=food, fp=rng.choice(("him", "her")),
-                   far=rng.choice([t for t in world.TOWNS if t != s.slots["town"]]))
+                   far=next(t for t in world.towns(rng, 2) if t != s.slots["town"]))
     s.say(want)
     s.event(want)
     s.ask("why", "Why did {H} set out?", "{^H} wanted to " + goal + ".", goal.split(" to {far}")[0].split(" in {far}")[0].split(" above")[0])

@@ -102,7 +102,7 @@ def shop(rng, side):
 
 
 def ride(rng, side):
-    one, two = rng.sample(world.TOWNS, 2)
+    one, two = world.towns(rng, 2)
     hour, minute = rng.randint(6, 21), rng.choice((0, 15, 30, 45))
     at = "%d:%02d" % (hour, minute)
     means = rng.choice(("train", "bus", "boat"))
@@ -137,7 +137,7 @@ def _written(asked):
 def _twice(rng, side, head):
     """One question that needs the same tool for two towns or two people."""
     if rng.random() < 0.5:
-        one, two = rng.sample(world.TOWNS, 2)
+        one, two = world.towns(rng, 2)
         tool, key, results = weather(rng, side)[0], "town", [{"sky": k, "temperature": world.temperature(rng, k)} for k in rng.sample(world.WEATHER, 2)]
         question = rng.choice(("What is the weather in {a} and in {b}?", "Compare the weather in {a} and {b}.", "How is the weather in {a} and {b}?"))
         answer = " ".join("It is %s in %s, at %d degrees." % (r["sky"], t, r["temperature"]) for t, r in zip((one, two), results))
