@@ -26,6 +26,12 @@ inline Script thoughtful_script() {
           "<channel|>", "The\u2581", "answer", "<turn|>"};
 }
 
+/// A token with so much text that a reply of some thousands overfills a terminal's buffer: nobody who reads
+/// slowly meets its end.
+inline std::string long_piece() {
+  return std::string(250, 'g');
+}
+
 class ScriptedVocabulary {
  public:
   explicit ScriptedVocabulary(const Script& script) {
@@ -37,6 +43,8 @@ class ScriptedVocabulary {
       std::snprintf(piece, sizeof piece, "<0x%02X>", byte);
       add(piece);
     }
+    add("\u2581");
+    add(long_piece());
     for (char letter = 'a'; letter <= 'z'; ++letter) add(std::string(1, letter));
     for (int id = 0; id < kScriptVocab; ++id) {
       if (!pieces_.contains(id)) put(id, "w" + std::to_string(id));
