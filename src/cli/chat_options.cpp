@@ -7,7 +7,7 @@ namespace slip::cli {
 bool parse_chat(const Arguments& args, ChatOptions& options) {
   Parser parser(chat_command, "[-m MODEL] [OPTIONS]");
   parser.group("Conversation");
-  add_model_option(parser, options.model);
+  add_model_option(parser, options.model, /*has_default=*/true);
   add_conversation_options(parser, options.conversation);
   add_answer_option(parser, options.lengths);
   parser.flag("-q,--quiet", options.quiet, "only the replies: no settings, no line of figures after each");

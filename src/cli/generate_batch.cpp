@@ -32,6 +32,7 @@ struct Result {
   std::vector<int> tokens;
   engine::FinishReason finish = engine::FinishReason::kNone;
   engine::Stats stats;
+  uint64_t seed = 0;
 
   bool done() const { return finish != engine::FinishReason::kNone; }
   void take(const engine::Delta& delta) {
@@ -50,6 +51,7 @@ ordered_json line_of(const BatchPrompt& prompt, const Result& result) {
                       {"tokens", result.tokens},
                       {"finish", engine::name_of(result.finish)},
                       {"prompt_tokens", prompt.tokens.size()},
+                      {"seed", result.seed},
                       {"tokens_per_pass", all.tokens_per_pass()},
                       {"rounds", all.rounds},
                       {"drafted", ordered_json::array()},
@@ -104,6 +106,7 @@ class Batch {
     std::vector<uint64_t> ids;
     for (size_t i = 0; i < prompts_.size(); ++i) {
       engine::Request request = make(prompts_[i], static_cast<int>(i));
+      results_[i].seed = request.sampling.seed;
       request.sink = [&result = results_[i]](const engine::Delta& delta) { result.take(delta); };
       ids.push_back(engine.submit(std::move(request)));
     }

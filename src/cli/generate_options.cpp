@@ -11,7 +11,7 @@ constexpr int kMostParallel = 1024;
 
 void add_input_options(Parser& parser, GenerateOptions& options, std::vector<std::string>& images) {
   parser.group("Input");
-  add_model_option(parser, options.model);
+  add_model_option(parser, options.model, /*has_default=*/true);
   parser.text({"-p,--prompt", "TEXT", "what to say to the model; else -f, else the standard input"},
               options.prompt);
   parser.text({"-f,--file", "FILE", "read the prompt from a file; - is the standard input"}, options.file);

@@ -144,6 +144,17 @@ TEST_F(Batch, gives_the_same_tokens_however_many_run_together) {
   EXPECT_EQ(tokens("3", "auto"), alone);
 }
 
+TEST_F(Batch, a_line_can_be_repeated_alone_with_its_seed) {
+  const std::vector<std::string> options = {"--temp", "2", "-n", "8", "--seed", "11"};
+  const auto out = lines(generate(options, user("a") + user("a")).out);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[1]["seed"], 12);
+  EXPECT_NE(out[0]["tokens"], out[1]["tokens"]);
+  const Result alone = test::run({"generate", "-m", folder_->path("model"), "-t", "1", "-p", "a", "--temp",
+                                  "2", "-n", "8", "--seed", "12", "--json", "-q"});
+  EXPECT_EQ(json::parse(alone.out)["tokens"], out[1]["tokens"]);
+}
+
 TEST_F(Batch, writes_to_a_file_and_keeps_stdout_empty) {
   const Result result = generate({"-q", "--output", folder_->path("out.jsonl")}, user("a") + user("b"));
   EXPECT_EQ(result.code, 0) << result.err;
