@@ -217,7 +217,8 @@ class Chat {
   std::string statistics() {
     std::string text = fmt::format("conversation: {} messages, {} of {} tokens of context\n",
                                    session_.messages(), used_, context());
-    text += fmt::format("since the start: {} replies, {} tokens\n", replies_, tokens_);
+    text += fmt::format("since the start: {} tokens in {} {}\n", tokens_, replies_,
+                        replies_ == 1 ? "reply" : "replies");
     if (replies_ > 0)
       text += fmt::format("last reply: {}\n", statistics_text(measure(*model_.backend, last_)));
     if (drafters_.speculator == nullptr) return text;

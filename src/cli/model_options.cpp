@@ -7,7 +7,7 @@ namespace slip::cli {
 
 void add_model_option(Parser& parser, ModelOptions& options, bool has_default) {
   parser.text({"-m,--model", "MODEL",
-               has_default ? "checkpoint folder or name in the Hugging Face cache (default: models/tiny)"
+               has_default ? "folder, or name in the Hugging Face cache (default: models/tiny)"
                            : "checkpoint folder, or a name in the Hugging Face cache"},
               options.model);
 }

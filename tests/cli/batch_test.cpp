@@ -133,7 +133,7 @@ TEST_F(Batch, gives_the_same_tokens_however_many_run_together) {
   for (int i = 0; i < 6; ++i) prompts += user(std::string(static_cast<size_t>(1 + i), 'q'));
   const auto tokens = [&](const std::string& parallel, const std::string& kind) {
     const Result result = generate(
-        {"--parallel", parallel, "--draft-kind", kind, "--temp", "1.5", "--seed", "4", "-n", "12"}, prompts);
+        {"--parallel", parallel, "--draft-kind", kind, "--temp", "100", "--seed", "4", "-n", "12"}, prompts);
     EXPECT_EQ(result.code, 0) << result.err;
     std::vector<json> all;
     for (const json& line : lines(result.out)) all.push_back(line["tokens"]);
@@ -145,13 +145,13 @@ TEST_F(Batch, gives_the_same_tokens_however_many_run_together) {
 }
 
 TEST_F(Batch, a_line_can_be_repeated_alone_with_its_seed) {
-  const std::vector<std::string> options = {"--temp", "2", "-n", "8", "--seed", "11"};
+  const std::vector<std::string> options = {"--temp", "100", "-n", "8", "--seed", "11"};
   const auto out = lines(generate(options, user("a") + user("a")).out);
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[1]["seed"], 12);
   EXPECT_NE(out[0]["tokens"], out[1]["tokens"]);
   const Result alone = test::run({"generate", "-m", folder_->path("model"), "-t", "1", "-p", "a", "--temp",
-                                  "2", "-n", "8", "--seed", "12", "--json", "-q"});
+                                  "100", "-n", "8", "--seed", "12", "--json", "-q"});
   EXPECT_EQ(json::parse(alone.out)["tokens"], out[1]["tokens"]);
 }
 
