@@ -72,6 +72,7 @@ class Chat {
   void talk_in_terminal() {
     InterruptGuard guard(InterruptGuard::Second::kCounts);
     Terminal terminal;
+    terminal_ = &terminal;
     bool warned = false;
     while (true) {
       std::string line;
@@ -165,25 +166,31 @@ class Chat {
     engine::Request request = make_request(model_, options_.sampling, options_.lengths, std::move(prompt));
     request.text = hearing.reply.stream(*model_.tokenizer);
     request.sink = [&hearing](const engine::Delta& delta) { hearing.take(delta); };
+    run(std::move(request), hearing, guard);
+    if (hearing.failure) std::rethrow_exception(hearing.failure);
+    write_out(hearing.printer.end());
+    const bool kept = session_.add(message, hearing.reply);
+    count(hearing.stats);
+    write_err(ending(hearing));
+    if (!kept) write_err("there was no answer, so the message is taken back; the up arrow brings it again\n");
+    if (!options_.quiet) write_err(dimmed(footer(hearing.printer.hidden())));
+  }
+
+  void run(engine::Request request, const Hearing& hearing, InterruptGuard& guard) {
+    const Terminal::Interruptible interruptible(terminal_);
     guard.clear();
     const uint64_t id = engine_.submit(std::move(request));
     while (engine_.step()) {
       if (guard.interrupted() || hearing.failure) engine_.cancel(id);
     }
-    if (hearing.failure) std::rethrow_exception(hearing.failure);
-    write_out(hearing.printer.end());
-    remember(message, hearing);
-    write_err(ending(hearing));
-    if (!options_.quiet) write_err(dimmed(footer(hearing.printer.hidden())));
   }
 
-  void remember(const std::string& message, const Hearing& hearing) {
-    session_.add(message, hearing.reply);
-    last_ = hearing.stats;
-    used_ = hearing.stats.prompt_tokens + hearing.stats.output_tokens;
+  void count(const engine::Stats& stats) {
+    last_ = stats;
+    used_ = stats.prompt_tokens + stats.output_tokens;
     replies_ += 1;
-    tokens_ += hearing.stats.output_tokens;
-    speculation_.add(hearing.stats.speculation);
+    tokens_ += stats.output_tokens;
+    speculation_.add(stats.speculation);
   }
 
   /// Why a reply ended, where that is not plain.
@@ -233,6 +240,7 @@ class Chat {
   Drafters& drafters_;
   engine::Engine engine_;
   ChatSession session_;
+  Terminal* terminal_ = nullptr;  // while there is one
   engine::Stats last_;
   speculate::Statistics speculation_;
   int used_ = 0, replies_ = 0, refused_ = kExitOk;

@@ -13,13 +13,14 @@ std::vector<int> ChatSession::prompt(const std::string& message) const {
   return text::encode_chat(*tokenizer_, turns, style_.prompt(thinking));
 }
 
-void ChatSession::add(const std::string& message, const Reply& reply) {
+bool ChatSession::add(const std::string& message, const Reply& reply) {
   std::string answer = reply.answer();
   // Nobody answers calls here; kept as calls they would wait for that forever.
   for (const text::ReplyEvent& call : reply.calls()) answer += (answer.empty() ? "" : "\n") + call.text;
-  if (text::trim(answer).empty()) return;
+  if (text::trim(answer).empty()) return false;
   turns_.push_back({text::Role::kUser, message});
   turns_.push_back({text::Role::kAssistant, answer});
+  return true;
 }
 
 }  // namespace slip::cli

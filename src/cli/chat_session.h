@@ -25,8 +25,8 @@ class ChatSession {
   /// The conversation with one more message, ready for the model to answer. Changes nothing.
   std::vector<int> prompt(const std::string& message) const;
   /// The message was answered, or the answer was stopped after this. An empty answer leaves no trace, since
-  /// two messages in a row are nothing the model knows.
-  void add(const std::string& message, const Reply& reply);
+  /// two messages in a row are nothing the model knows; false then.
+  bool add(const std::string& message, const Reply& reply);
   /// Forgets what was said; system and thinking stay.
   void reset() { turns_.clear(); }
 

@@ -52,7 +52,7 @@ Terminal::Terminal() {
   raw_.c_cc[VTIME] = 0;
   raw_.c_cc[VSUSP] = _POSIX_VDISABLE;  // a shell would find the terminal without echo
   for (const int signal : kDeadly) ::signal(signal, give_terminal_back);
-  keys_are_signals(true);
+  keys_are_signals(false);
 }
 
 Terminal::~Terminal() {
@@ -70,15 +70,7 @@ void Terminal::keys_are_signals(bool on) {
 }
 
 Terminal::Outcome Terminal::read_line(std::string_view prompt, std::string& line) {
-  struct Editing {
-    explicit Editing(Terminal& of) : terminal(of) {
-      terminal.keys_are_signals(false);
-      write_out(kPasteOn);
-    }
-    ~Editing() { terminal.keys_are_signals(true); }
-    Terminal& terminal;
-  };
-  const Editing editing(*this);
+  write_out(kPasteOn);
   editor_.clear();
   drawn_row_ = 0;
   draw(prompt);

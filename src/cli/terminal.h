@@ -2,8 +2,8 @@
 // and unechoed; output works as usual. Whatever way the program ends (also SIGTERM and SIGHUP), the terminal
 // is given back as it was.
 //
-// While a line is read Ctrl-C is a key; between lines it is the signal it always is, so that a reply can be
-// stopped. Keys pressed between lines wait for the next one.
+// Ctrl-C is a key like any other, except while Interruptible is alive: then it is the signal it always is, so
+// that a reply can be stopped. Keys pressed between lines wait for the next one.
 #pragma once
 
 #include <termios.h>
@@ -31,6 +31,22 @@ class Terminal {
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
+
+  class Interruptible {
+   public:
+    /// Null: nothing happens.
+    explicit Interruptible(Terminal* terminal) : terminal_(terminal) {
+      if (terminal_ != nullptr) terminal_->keys_are_signals(true);
+    }
+    ~Interruptible() {
+      if (terminal_ != nullptr) terminal_->keys_are_signals(false);
+    }
+    Interruptible(const Interruptible&) = delete;
+    Interruptible& operator=(const Interruptible&) = delete;
+
+   private:
+    Terminal* const terminal_;
+  };
 
   /// Lets a person write a line; its history is kept.
   Outcome read_line(std::string_view prompt, std::string& line);

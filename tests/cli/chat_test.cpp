@@ -81,7 +81,7 @@ TEST_F(Sessions, remember_answers_and_forget_thoughts) {
 TEST_F(Sessions, take_a_message_back_that_got_no_answer) {
   Reply stopped;
   reply(stopped, tokenizer_, 4);  // within the thought
-  session_.add("one", stopped);
+  EXPECT_FALSE(session_.add("one", stopped));
   EXPECT_EQ(session_.messages(), 0);
 }
 
@@ -157,6 +157,9 @@ TEST_F(Chat, a_full_context_is_explained_and_loses_nothing) {
   const Result cut = test::run(endless({"-c", "40"}), "hello\n");
   EXPECT_NE(cut.err.find("the context of 40 tokens is full"), std::string::npos) << cut.err;
   EXPECT_EQ(cut.out.substr(0, 4), "gggg");
+  const Result silent = test::run(args({"-n", "4"}), "hello\n");  // ends within the thought
+  EXPECT_NE(silent.err.find("cut at 4 tokens"), std::string::npos) << silent.err;
+  EXPECT_NE(silent.err.find("the message is taken back"), std::string::npos) << silent.err;
 }
 
 TEST_F(Chat, refuses_a_model_without_turns) {
@@ -205,7 +208,7 @@ TEST_F(Chat, control_c_stops_a_reply_and_not_the_program) {
   ASSERT_TRUE(chat.wait_for("conversation: 2 messages")) << chat.output();  // what was said is kept
   ASSERT_TRUE(chat.wait_for("> ")) << chat.output();
   chat.send("half a line\x03");
-  ASSERT_TRUE(chat.wait_for("> ")) << chat.output();
+  ASSERT_TRUE(chat.wait_for("> half a line")) << chat.output();
   chat.send("\x03");
   ASSERT_TRUE(chat.wait_for("Ctrl-C again leaves")) << chat.output();
   chat.send("\x03");

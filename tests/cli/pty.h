@@ -61,10 +61,11 @@ class PtyProgram {
   /// All it has drawn.
   const std::string& output() const { return output_; }
 
-  /// The exit code; 128 + signal when killed by one.
+  /// The exit code; 128 + signal when killed by one. A program that neither writes nor ends is killed.
   int finish() {
     while (read_some()) {
     }
+    if (!gone_) ::kill(child_, SIGKILL);
     int status = 0;
     ::waitpid(child_, &status, 0);
     child_ = 0;
@@ -84,13 +85,15 @@ class PtyProgram {
     if (::poll(&waiting, 1, 30000) <= 0) return false;
     char bytes[4096];
     const ssize_t count = ::read(master_, bytes, sizeof bytes);
-    if (count <= 0) return false;
+    gone_ = count <= 0;  // EIO: nobody has the other side open
+    if (gone_) return false;
     output_.append(bytes, static_cast<size_t>(count));
     return true;
   }
 
   pid_t child_ = 0;
   int master_ = -1;
+  bool gone_ = false;
   std::string output_;
   size_t seen_ = 0;
 };
