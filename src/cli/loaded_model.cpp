@@ -26,7 +26,10 @@ void require_memory(const checkpoint::Checkpoint& checkpoint, const ModelReport&
 LoadedModel open_model(const std::string& folder, bool with_tokenizer) {
   LoadedModel model;
   model.checkpoint = checkpoint::open(folder);
-  if (with_tokenizer) model.tokenizer = text::Tokenizer::load(folder + "/tokenizer.json");
+  if (with_tokenizer) {
+    model.tokenizer = text::Tokenizer::load(folder + "/tokenizer.json");
+    model.chat = chat_style(folder, model.config());
+  }
   return model;
 }
 
@@ -38,12 +41,6 @@ void load_weights(LoadedModel& model, backend::cpu::CpuOptions options) {
     bar.update(static_cast<size_t>(share * static_cast<double>(total)), total);
   };
   model.backend = backend::cpu::load(model.checkpoint->config, model.checkpoint->weights, options);
-}
-
-text::PromptOptions prompt_options(const model::Config& config) {
-  // The models with per-layer embeddings (E2B, E4B) leak reasoning when given an empty thought; the others
-  // expect one.
-  return {.empty_thought_block = config.per_layer_dim == 0};
 }
 
 }  // namespace slip::cli

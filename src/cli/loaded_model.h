@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "checkpoint/checkpoint.h"
-#include "text/chat.h"
+#include "cli/chat_style.h"
 #include "text/tokenizer.h"
 
 namespace slip::cli {
@@ -19,6 +19,7 @@ namespace slip::cli {
 struct LoadedModel {
   std::unique_ptr<checkpoint::Checkpoint> checkpoint;  // the backend reads embedding rows from it
   std::optional<text::Tokenizer> tokenizer;            // empty when the caller wanted none
+  ChatStyle chat;                                      // and this is not known then
   std::unique_ptr<backend::Backend> backend;           // empty until load_weights()
 
   const model::Config& config() const { return checkpoint->config; }
@@ -30,8 +31,5 @@ LoadedModel open_model(const std::string& folder, bool with_tokenizer);
 /// Packs the weights; shows a bar when it takes longer than a second (options.progress is replaced). Throws
 /// Error(kOutOfMemory), before it takes any memory, when the model cannot fit.
 void load_weights(LoadedModel& model, backend::cpu::CpuOptions options);
-
-/// How this model wants its chat prompts.
-text::PromptOptions prompt_options(const model::Config& config);
 
 }  // namespace slip::cli
