@@ -37,6 +37,8 @@ def examples(seed, side, shard, only=None):
 
 def record(name, example, side):
     text, spans, prompt = render_chat.render_sample(example)
+    if example.turns[0]["role"] == "text":  # prose is continued after its first sentence
+        prompt = text.find(". ", prompt) + 1 or prompt
     row = {"task": name, "text": text, "spans": spans}
     if example.images:
         row["images"] = example.images

@@ -27,7 +27,7 @@ def prompts(tokenizer, count, seed, longest=384):
         if row.get("images"):
             continue
         ids = tokenizer.encode(row["text"][:row["prompt"]])
-        if row["prompt"] <= len("<bos>"):
+        if example.turns[0]["role"] == "text":
             ids = tokenizer.encode(row["text"])[:rng.randint(4, 24)]
         if len(ids) <= longest:
             out.append(ids)
