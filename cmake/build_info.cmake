@@ -6,6 +6,10 @@ if(SLIP_SANITIZE)
 endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/build_info.cpp PROPERTIES COMPILE_DEFINITIONS
   "SLIP_VERSION=\"${PROJECT_VERSION}\";SLIP_BUILD_TYPE=\"${SLIP_BUILD_TEXT}\"")
+# Where the source tree is, seen from the program; src/cli/default_model.cpp looks for models there.
+file(RELATIVE_PATH source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/default_model.cpp PROPERTIES COMPILE_DEFINITIONS
+  "SLIP_SOURCE_FROM_BUILD=\"${source_from_build}\"")
 add_custom_target(slip_git_commit
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUTPUT=${PROJECT_BINARY_DIR}/generated/slip_git_commit.h
           -P ${PROJECT_SOURCE_DIR}/cmake/git_commit.cmake

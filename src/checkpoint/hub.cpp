@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kModel = "models--";
-constexpr std::string_view kAssistant = "-assistant";
+// What conversions put after a model's name. Not "-qat": models trained for rounding have assistants of their
+// own.
+constexpr std::string_view kFormats[] = {"-bf16", "-8bit", "-6bit", "-5bit", "-4bit", "-3bit", "-mlx"};
 constexpr size_t kMostShown = 5;
 
 struct CachedModel {
@@ -161,6 +163,28 @@ fs::path plain_path(const std::string& folder) {
   return path.has_filename() ? path : path.parent_path();
 }
 
+/// The names that the assistant of a model may have, the likeliest first: "gemma-4-E2B-it-4bit" has its own
+/// name with "-assistant", or that of the model it was made from, itself converted or not.
+std::vector<std::string> assistant_names(std::string_view model) {
+  std::string_view bare = model;
+  for (bool cut = true; cut;) {
+    cut = false;
+    for (const std::string_view format : kFormats) {
+      if (!lower(bare).ends_with(format)) continue;
+      bare.remove_suffix(format.size());
+      cut = true;
+    }
+  }
+  std::vector<std::string> names;
+  for (const std::string_view stem : {model, bare}) {
+    for (const char* format : {"", "-bf16", "-8bit", "-4bit"}) {
+      names.push_back(fmt::format("{}-assistant{}", stem, format));
+    }
+    if (bare == model) break;
+  }
+  return names;
+}
+
 /// The cached model whose name is exactly this.
 std::string cached_folder(const std::string& name, const std::vector<std::string>& caches) {
   for (const CachedModel& model : list_models(caches)) {
@@ -170,6 +194,20 @@ std::string cached_folder(const std::string& name, const std::vector<std::string
       if (!folder.empty() && has_config(folder)) return folder;
     } catch (const Error&) {
       continue;  // a damaged reference: nobody asked for this model by name
+    }
+  }
+  return "";
+}
+
+/// The cached assistant of a model with this full name: of the model's own organisation, else of the one the
+/// model comes from.
+std::string cached_assistant(const std::string& model, const std::vector<std::string>& caches) {
+  const std::string_view name = after_organisation(model);
+  const std::string own = model.substr(0, model.size() - name.size());
+  for (const std::string& organisation : {own, std::string("google/")}) {
+    for (const std::string& candidate : assistant_names(name)) {
+      const std::string found = cached_folder(organisation + candidate, caches);
+      if (!found.empty()) return found;
     }
   }
   return "";
@@ -212,24 +250,23 @@ std::string find_assistant(const std::string& model, const std::vector<std::stri
   std::error_code ignored;
   if (!fs::is_directory(model, ignored)) {
     for (const CachedModel& cached : matching(model, list_models(caches))) {
-      const std::string found = cached_folder(cached.name + std::string(kAssistant), caches);
+      const std::string found = cached_assistant(cached.name, caches);
       if (!found.empty()) return found;
     }
     return "";
   }
   const fs::path folder = plain_path(model);
-  fs::path beside = folder;
-  beside += kAssistant;
-  for (const fs::path& candidate : {beside, folder / "assistant"}) {
-    if (has_config(candidate)) return candidate.string();
+  for (const std::string& name : assistant_names(folder.filename().string())) {
+    if (const fs::path beside = folder.parent_path() / name; has_config(beside)) return beside.string();
   }
+  if (has_config(folder / "assistant")) return (folder / "assistant").string();
   // <cache>/models--org--name/snapshots/<revision>
   const fs::path repository = folder.parent_path().parent_path();
   const std::string name = repository_of(repository);
   if (name.empty() || folder.parent_path().filename() != "snapshots") return "";
   std::vector<std::string> all{repository.parent_path().string()};
   all.insert(all.end(), caches.begin(), caches.end());
-  return cached_folder(name + std::string(kAssistant), all);
+  return cached_assistant(name, all);
 }
 
 }  // namespace slip::checkpoint

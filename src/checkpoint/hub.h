@@ -19,9 +19,10 @@ std::string resolve_model(const std::string& name, const std::vector<std::string
 
 /// The folder of the assistant that belongs to a model, which is given by its folder or its name. Looks
 /// beside a folder (<folder>-assistant), in it (<folder>/assistant), and in the cache for the model's name
-/// with
-/// "-assistant" after it; a folder inside a cache knows its name from its path. Empty when there is none;
-/// never throws because of what it finds. Whether it fits is for open_assistant() to say.
+/// with "-assistant" after it, of the same organisation or Google's; a folder inside a cache knows its name
+/// from its path. A converted model (name-4bit, name-mlx-8bit) also takes the assistant of the model it was
+/// made from, and an assistant may be converted too (name-assistant-bf16). Empty when there is none; never
+/// throws because of what it finds. Whether it fits is for open_assistant() to say.
 std::string find_assistant(const std::string& model, const std::vector<std::string>& caches = hub_caches());
 
 }  // namespace slip::checkpoint

@@ -56,7 +56,10 @@ std::string overview() {
   }
   text +=
       "\n'slipstream COMMAND --help' explains a command; 'slipstream --version' prints the version.\n\n"
-      "Without a model at hand, try one made of random numbers:\n"
+      "A small demonstration model comes with it and is used when none is named:\n"
+      "  slipstream generate -p 'Tell me a story about a fox and a lantern.'\n"
+      "  slipstream chat\n\n"
+      "A model made of random numbers has the size and speed of a real one:\n"
       "  slipstream synth --shape tiny-e2b /tmp/tiny\n"
       "  slipstream inspect /tmp/tiny\n"
       "  slipstream generate -m /tmp/tiny --ids -p '2 10 20 30' -n 16\n\n"

@@ -21,6 +21,7 @@ struct Command {
 // The commands, in the order of the overview.
 #define SLIP_COMMANDS(X) \
   X(generate)            \
+  X(chat)                \
   X(inspect)             \
   X(tokenize)            \
   X(bench)               \

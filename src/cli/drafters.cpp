@@ -6,6 +6,7 @@
 #include "checkpoint/draft_kind.h"
 #include "checkpoint/hub.h"
 #include "checkpoint/requantise.h"
+#include "cli/output.h"
 #include "speculate/dflash.h"
 #include "speculate/mtp.h"
 #include "speculate/suffix.h"
@@ -98,11 +99,12 @@ Drafters open_drafters(const DraftOptions& options, const std::string& model, co
   }
   std::vector<std::string> parts;
   if (drafters.assistant != nullptr) {
-    parts.push_back(fmt::format("mtp ({}, {}{})", drafters.assistant->path, assistant_origin,
+    parts.push_back(fmt::format("mtp ({}, {}{})", path_text(drafters.assistant->path), assistant_origin,
                                 drafters.assistant->format));
   }
   if (drafters.dflash != nullptr)
-    parts.push_back(fmt::format("dflash ({}, {})", drafters.dflash->path, drafters.dflash->format));
+    parts.push_back(
+        fmt::format("dflash ({}, {})", path_text(drafters.dflash->path), drafters.dflash->format));
   if (options.kind == "auto" || options.kind == "suffix") parts.push_back("suffix");
   drafters.description = fmt::format("{}, {}{}", fmt::join(parts, " and "), depth_text(options), missing);
   return drafters;

@@ -7,8 +7,10 @@
 
 #include "cli/backend_options.h"
 #include "cli/command.h"
+#include "cli/conversation_options.h"
 #include "cli/draft_options.h"
 #include "cli/model_options.h"
+#include "cli/requests.h"
 #include "cli/sampling_options.h"
 
 namespace slip::cli {
@@ -17,10 +19,10 @@ struct GenerateOptions {
   ModelOptions model;
   SamplingOptions sampling;
   std::optional<std::string> prompt, file;
-  std::string system;
-  bool raw = false;    // the text goes to the model as it is, no chat turns around it
-  bool ids = false;    // prompt and answer are token ids; no tokenizer is needed
-  int max_tokens = 0;  // 0 = not given
+  ConversationOptions conversation;
+  bool raw = false;  // the text goes to the model as it is, no chat turns around it
+  bool ids = false;  // prompt and answer are token ids; no tokenizer is needed
+  LengthOptions lengths;
   std::vector<std::string> stops;
   bool json = false;
   bool quiet = false;
@@ -28,7 +30,11 @@ struct GenerateOptions {
   bool show_drafts = false;  // colours
   DraftOptions draft;
   BackendOptions backend;
-  int context = 0;  // 0 = what the prompt and the answer need
+
+  // Many prompts instead of one.
+  std::optional<std::string> prompts, output;  // files of JSON lines
+  std::optional<int> parallel;
+  bool batch() const { return prompts.has_value(); }
 };
 
 /// False when help was asked for and has been printed.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/chat_style.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/model_report.h"
@@ -66,6 +67,7 @@ std::string architecture_text(const Checkpoint& checkpoint, const ModelReport& r
     line("experts", fmt::format("{} per layer, {} per token, each {} wide", config.experts,
                                 config.experts_per_token, config.expert_intermediate));
   }
+  line("chat", describe(chat_style(checkpoint.path, config)));
   line("per token", fmt::format("reads {} of weights", bytes_text(report.streamed_bytes)));
   return text;
 }
@@ -115,6 +117,7 @@ ordered_json layers_json(const model::Config& config) {
 
 ordered_json report_json(const Checkpoint& checkpoint, const ModelReport& report, const MemoryInfo& memory) {
   const model::Config& config = checkpoint.config;
+  const ChatStyle chat = chat_style(checkpoint.path, config);
   ordered_json out = {
       {"model", checkpoint.path},
       {"model_type", config.model_type},
@@ -131,6 +134,8 @@ ordered_json report_json(const Checkpoint& checkpoint, const ModelReport& report
       {"max_positions", config.max_positions},
       {"experts", config.experts},
       {"experts_per_token", config.experts_per_token},
+      {"empty_thought_block", chat.empty_thought_block},
+      {"chat_style_from", chat.origin},
       {"layers", layers_json(config)},
       {"loaded", ordered_json::array()},
       {"not_loaded", ordered_json::array()},

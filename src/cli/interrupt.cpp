@@ -11,12 +11,12 @@ extern "C" void on_interrupt(int) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(Second second) {
   pressed = 0;
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
   // SA_RESETHAND makes the second one deadly; SA_RESTART keeps writes whole.
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  action.sa_flags = static_cast<int>(second == Second::kKills ? SA_RESETHAND | SA_RESTART : SA_RESTART);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_);
 }
@@ -27,6 +27,10 @@ InterruptGuard::~InterruptGuard() {
 
 bool InterruptGuard::interrupted() const {
   return pressed != 0;
+}
+
+void InterruptGuard::clear() {
+  pressed = 0;
 }
 
 }  // namespace slip::cli

@@ -1,5 +1,5 @@
 // Ctrl-C while something is alive that is worth finishing properly. The first one sets a flag that the step
-// loop looks at between steps; the second has its usual effect and kills.
+// loop looks at between steps; the second has its usual effect and kills, unless told otherwise.
 #pragma once
 
 #include <csignal>
@@ -9,12 +9,15 @@ namespace slip::cli {
 /// Catches SIGINT for its lifetime. One at a time.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  enum class Second { kKills, kCounts };
+  explicit InterruptGuard(Second second = Second::kKills);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   bool interrupted() const;
+  /// Forgets what came so far.
+  void clear();
 
  private:
   struct sigaction previous_ = {};

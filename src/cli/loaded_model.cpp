@@ -1,5 +1,7 @@
 #include "cli/loaded_model.h"
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "cli/device.h"
 #include "cli/model_report.h"
@@ -27,7 +29,10 @@ void require_memory(const checkpoint::Checkpoint& checkpoint, const ModelReport&
 LoadedModel open_model(const std::string& folder, bool with_tokenizer) {
   LoadedModel model;
   model.checkpoint = checkpoint::open(folder);
-  if (with_tokenizer) model.tokenizer = text::Tokenizer::load(folder + "/tokenizer.json");
+  if (with_tokenizer) {
+    model.tokenizer = text::Tokenizer::load(folder + "/tokenizer.json");
+    model.chat = chat_style(folder, model.config());
+  }
   return model;
 }
 
@@ -46,10 +51,9 @@ void load_weights(LoadedModel& model, const BackendOptions& options) {
   if (options.device == "auto") model.device_note = device.note;
 }
 
-text::PromptOptions prompt_options(const model::Config& config) {
-  // The models with per-layer embeddings (E2B, E4B) leak reasoning when given an empty thought; the others
-  // expect one.
-  return {.empty_thought_block = config.per_layer_dim == 0};
+std::string device_text(const LoadedModel& model) {
+  const std::string text = model.backend->description();
+  return model.device_note.empty() ? text : fmt::format("{} ({})", text, model.device_note);
 }
 
 }  // namespace slip::cli

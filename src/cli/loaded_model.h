@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/backend_options.h"
-#include "text/chat.h"
+#include "cli/chat_style.h"
 #include "text/tokenizer.h"
 
 namespace slip::cli {
@@ -19,6 +19,7 @@ namespace slip::cli {
 struct LoadedModel {
   std::unique_ptr<checkpoint::Checkpoint> checkpoint;  // the backend reads embedding rows from it
   std::optional<text::Tokenizer> tokenizer;            // empty when the caller wanted none
+  ChatStyle chat;                                      // and this is not known then
   std::unique_ptr<backend::Backend> backend;           // empty until load_weights()
   std::string device_note;  // why --device auto took no GPU; empty where it did or was not asked
 
@@ -33,7 +34,7 @@ LoadedModel open_model(const std::string& folder, bool with_tokenizer);
 /// device that is not there.
 void load_weights(LoadedModel& model, const BackendOptions& options);
 
-/// How this model wants its chat prompts.
-text::PromptOptions prompt_options(const model::Config& config);
+/// Where a loaded model runs, for people: "cpu, 2 threads, AVX3_DL, bf16 KV (this machine has no CUDA GPU)".
+std::string device_text(const LoadedModel& model);
 
 }  // namespace slip::cli

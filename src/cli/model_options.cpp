@@ -5,8 +5,10 @@
 
 namespace slip::cli {
 
-void add_model_option(Parser& parser, ModelOptions& options) {
-  parser.text({"-m,--model", "MODEL", "checkpoint folder, or a name in the Hugging Face cache"},
+void add_model_option(Parser& parser, ModelOptions& options, bool has_default) {
+  parser.text({"-m,--model", "MODEL",
+               has_default ? "folder, or name in the Hugging Face cache (default: models/tiny)"
+                           : "checkpoint folder, or a name in the Hugging Face cache"},
               options.model);
 }
 

@@ -12,8 +12,8 @@ struct ModelOptions {
   std::string model;
 };
 
-/// Adds -m/--model.
-void add_model_option(Parser& parser, ModelOptions& options);
+/// Adds -m/--model; `has_default` when the command can do without (default_model.h).
+void add_model_option(Parser& parser, ModelOptions& options, bool has_default = false);
 
 /// What -m named, as a path. Throws Error: kUsage when it was not given, kBadFile when there is no such
 /// model.

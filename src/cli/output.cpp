@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 
@@ -78,6 +79,12 @@ std::string count_text(int64_t count) {
   if (value >= 999.5e3) return fmt::format("{:.1f} M", value / 1e6);
   if (value >= 9999.5) return fmt::format("{:.1f} k", value / 1e3);
   return fmt::format("{}", count);
+}
+
+std::string path_text(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path relative = std::filesystem::proximate(path, error);
+  return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
 std::string escaped(std::string_view text) {

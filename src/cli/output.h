@@ -22,6 +22,9 @@ std::string bytes_text(size_t bytes);
 /// Counts for people: "812", "4.61 B".
 std::string count_text(int64_t count);
 
+/// A path for people: relative when it lies in the working folder, else as it is.
+std::string path_text(const std::string& path);
+
 /// Text that is safe in one line of a terminal: control characters and broken UTF-8 become \n, \x1b and the
 /// like.
 std::string escaped(std::string_view text);

@@ -7,18 +7,17 @@
 namespace slip::cli {
 namespace {
 
-/// Three digits are what a measurement is good for.
-std::string rate_text(double rate) {
-  return rate < 9.995   ? fmt::format("{:.2f}", rate)
-         : rate < 99.95 ? fmt::format("{:.1f}", rate)
-                        : fmt::format("{:.0f}", rate);
-}
-
 double per_second(int count, double seconds) {
   return count > 0 && seconds > 0 ? count / seconds : 0;
 }
 
 }  // namespace
+
+std::string rate_text(double rate) {
+  return rate < 9.995   ? fmt::format("{:.2f}", rate)
+         : rate < 99.95 ? fmt::format("{:.1f}", rate)
+                        : fmt::format("{:.0f}", rate);
+}
 
 double SpeedReport::prompt_rate() const {
   return per_second(stats.prompt_tokens, stats.prompt_s);
@@ -31,6 +30,15 @@ double SpeedReport::decode_rate() const {
 double SpeedReport::pass_rate() const {
   const int rounds = stats.speculation.rounds;
   return per_second(rounds > 0 ? rounds : stats.output_tokens - 1, stats.decode_s);
+}
+
+SpeedReport measure(backend::Backend& backend, const engine::Stats& stats) {
+  SpeedReport report{.stats = stats};
+  const int middle = stats.prompt_tokens + stats.output_tokens / 2;
+  report.bytes_per_pass =
+      static_cast<double>(backend.streamed_bytes() + backend.kv_layout().bytes_read_at(middle));
+  if (report.decode_rate() > 0) report.read_bandwidth = backend.measure_read_bandwidth();
+  return report;
 }
 
 std::string statistics_text(const SpeedReport& report) {
@@ -50,10 +58,10 @@ std::string statistics_text(const SpeedReport& report) {
   return text;
 }
 
-std::string speculation_text(const speculate::Statistics& all) {
+std::string acceptance_text(const speculate::Statistics& all) {
   if (all.rounds == 0) return "";
   std::string text = fmt::format("{} passes, {:.2f} tokens per pass", all.rounds, all.tokens_per_pass());
-  if (all.drafted == 0) return text + ", nothing guessed: " + speculate::sentence(all.verdict);
+  if (all.drafted == 0) return text + ", nothing guessed";
   text += fmt::format(" | {} of {} guesses accepted (", all.accepted, all.drafted);
   for (size_t i = 0; i < all.drafted_at.size() && all.drafted_at[i] > 0; ++i) {
     text += fmt::format("{}{}: {:.0f} %", i == 0 ? "" : ", ", i + 1,
@@ -64,6 +72,13 @@ std::string speculation_text(const speculate::Statistics& all) {
     if (by.name == nullptr) continue;
     text += fmt::format(" | {} in {} passes, {} of {}", by.name, by.rounds, by.accepted, by.drafted);
   }
+  return text;
+}
+
+std::string speculation_text(const speculate::Statistics& all) {
+  std::string text = acceptance_text(all);
+  if (text.empty()) return "";
+  if (all.drafted == 0) return text + ": " + speculate::sentence(all.verdict);
   const double busy = all.draft_s + all.verify_s;
   if (busy > 0) {
     text += fmt::format(" | drafting {:.1f} %, verifying {:.1f} % of the time", 100 * all.draft_s / busy,

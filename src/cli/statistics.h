@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "backend/backend.h"
 #include "engine/request.h"
 
 namespace slip::cli {
@@ -22,10 +23,19 @@ struct SpeedReport {
   double decode_bandwidth() const { return pass_rate() * bytes_per_pass; }
 };
 
+/// Measures the read bandwidth too, which takes a moment, unless nothing was decoded.
+SpeedReport measure(backend::Backend& backend, const engine::Stats& stats);
+
+/// Three digits are what a measurement is good for: "1.23", "12.3", "123".
+std::string rate_text(double rate);
+
 /// "prompt 23 tokens, 142 tok/s | answer 128 tokens, 25.3 tok/s, 31.2 GB/s, 82 % of 38.0 GB/s | first token
 /// 0.21 s"
 std::string statistics_text(const SpeedReport& report);
-/// "42 passes, 3.10 tokens per pass, ..." in one or two lines; empty when nothing was decoded.
+/// "42 passes, 3.10 tokens per pass | 88 of 120 guesses accepted (1: 81 %, ...) | mtp in 40 passes, ...";
+/// empty when nothing was decoded.
+std::string acceptance_text(const speculate::Statistics& statistics);
+/// The same, the time it took, and what was chosen last.
 std::string speculation_text(const speculate::Statistics& statistics);
 nlohmann::ordered_json statistics_json(const SpeedReport& report);
 nlohmann::ordered_json speculation_json(const speculate::Statistics& statistics);

@@ -95,6 +95,21 @@ TEST_F(Hub, the_assistant_of_a_cached_model_is_found_by_its_name_or_its_folder) 
   EXPECT_EQ(assistant(""), "");
 }
 
+TEST_F(Hub, a_converted_model_takes_the_assistant_of_the_model_it_was_made_from) {
+  add("mlx-community", "gemma-4-31B-it-4bit", "abc1", "x");
+  const auto assistant = [&] { return find_assistant("mlx-community/gemma-4-31B-it-4bit", {cache_.path()}); };
+  EXPECT_EQ(assistant(), "");
+  add("google", "gemma-4-31B-it-assistant", "abc2", "x");
+  EXPECT_EQ(assistant(), snapshot("google--gemma-4-31B-it-assistant", "abc2"));
+  add("mlx-community", "gemma-4-31B-it-assistant-bf16", "abc3", "x");
+  EXPECT_EQ(assistant(), snapshot("mlx-community--gemma-4-31B-it-assistant-bf16", "abc3"));
+  add("mlx-community", "gemma-4-31B-it-4bit-assistant", "abc4", "x");
+  EXPECT_EQ(assistant(), snapshot("mlx-community--gemma-4-31B-it-4bit-assistant", "abc4"));
+  add("mlx-community", "gemma-4-31B-it-qat-4bit", "abc5",
+      "x");  // trained anew: another model's assistant is not its own
+  EXPECT_EQ(find_assistant("mlx-community/gemma-4-31B-it-qat-4bit", {cache_.path()}), "");
+}
+
 TEST_F(Hub, an_assistant_without_a_config_is_none) {
   cache_.write("models--google--gemma-4-31B-it-assistant/snapshots/abc/model.safetensors", "x");
   EXPECT_EQ(find_assistant("gemma-4-31B-it", {cache_.path()}), "");
@@ -118,6 +133,10 @@ TEST(FindAssistant, looks_beside_the_folder_and_in_it) {
   EXPECT_EQ(find_assistant(model, {}), models / "gemma-assistant");
   EXPECT_EQ(find_assistant(model + "/", {}), models / "gemma-assistant");
   EXPECT_EQ(find_assistant(model + "/.", {}), models / "gemma-assistant");
+  models.write("gemma-mlx-4bit/config.json", "{}");
+  EXPECT_EQ(find_assistant(models / "gemma-mlx-4bit", {}), models / "gemma-assistant");
+  models.write("gemma-2/config.json", "{}");
+  EXPECT_EQ(find_assistant(models / "gemma-2", {}), "");
 }
 
 TEST(HubCaches, the_environment_says_where_the_cache_is) {

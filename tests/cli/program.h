@@ -48,10 +48,10 @@ struct Result {
   std::string out, err;
 };
 
-/// Starts the program; stdin is the given text. Returns its process id. Output goes to out.txt and err.txt in
+/// Starts a program; stdin is the given text. Returns its process id. Output goes to out.txt and err.txt in
 /// `folder`.
-inline pid_t start(const std::vector<std::string>& args, const std::string& input,
-                   const std::string& folder) {
+inline pid_t start_program(const std::string& program, const std::vector<std::string>& args,
+                           const std::string& input, const std::string& folder) {
   write_file(folder + "/in.txt", input);
   const pid_t child = ::fork();
   if (child != 0) return child;
@@ -61,11 +61,16 @@ inline pid_t start(const std::vector<std::string>& args, const std::string& inpu
   redirect("/in.txt", O_RDONLY, STDIN_FILENO);
   redirect("/out.txt", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
   redirect("/err.txt", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
-  std::vector<char*> argv = {const_cast<char*>(SLIP_PROGRAM)};
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
-  ::execv(SLIP_PROGRAM, argv.data());
+  ::execv(program.c_str(), argv.data());
   ::_exit(127);
+}
+
+inline pid_t start(const std::vector<std::string>& args, const std::string& input,
+                   const std::string& folder) {
+  return start_program(SLIP_PROGRAM, args, input, folder);
 }
 
 inline Result finish(pid_t child, const std::string& folder) {
@@ -75,9 +80,14 @@ inline Result finish(pid_t child, const std::string& folder) {
   return {code, read_file(folder + "/out.txt"), read_file(folder + "/err.txt")};
 }
 
-inline Result run(const std::vector<std::string>& args, const std::string& input = "") {
+inline Result run_program(const std::string& program, const std::vector<std::string>& args,
+                          const std::string& input) {
   const TemporaryFolder folder;
-  return finish(start(args, input, folder.path()), folder.path());
+  return finish(start_program(program, args, input, folder.path()), folder.path());
+}
+
+inline Result run(const std::vector<std::string>& args, const std::string& input = "") {
+  return run_program(SLIP_PROGRAM, args, input);
 }
 
 }  // namespace slip::cli::test

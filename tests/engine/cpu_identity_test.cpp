@@ -9,6 +9,7 @@
 #include "checkpoint/tiny_drafters.h"
 #include "engine/fake_drafting.h"
 #include "support/identity_suite.h"
+#include "support/sanitized.h"
 
 namespace slip::engine {
 namespace {
@@ -32,7 +33,7 @@ TEST_P(CpuIdentityOf, speculation_cannot_be_seen) {
   const auto network = backend->load_assistant(assistant->config, assistant->weights, {.max_rows = 4});
   const auto lying = backend->load_assistant(liar->config, liar->weights, {.max_rows = 4});
   const auto right = backend->load_assistant(oracle->config, oracle->weights, {.max_rows = 4});
-  test::IdentitySuite suite(*backend, {.prompt = 15, .tokens = 30});
+  test::IdentitySuite suite(*backend, {.prompt = 15, .tokens = 30, .few = test::kSanitized});
 
   const auto expect_identical = [&](const std::string& what,
                                     const test::IdentitySuite::NewSpeculator& speculator) {
@@ -44,7 +45,7 @@ TEST_P(CpuIdentityOf, speculation_cannot_be_seen) {
   };
   const int vocab = backend->config().vocab;
   const auto mtp = [](backend::Assistant& one) { return std::make_unique<speculate::MtpDrafter>(one); };
-  for (int depth = 1; depth <= 8; ++depth) {
+  for (int depth = 1; depth <= 8; depth += test::kSanitized ? 7 : 1) {
     const double accepted = expect_identical(fmt::format("mtp at depth {}", depth), [&] {
       return fake_speculator(vocab, {.fixed = depth}, mtp(*network));
     });
@@ -78,7 +79,8 @@ TEST(CpuIdentity, speculation_cannot_be_seen_in_the_golden_models) {
     cpu.threads = 2;
     cpu.max_rows = 64;
     const auto backend = backend::cpu::load(target->config, target->weights, cpu);
-    test::IdentitySuite suite(*backend, {.prompt = 20, .tokens = 30});  // plain, without taps
+    test::IdentitySuite suite(*backend,
+                              {.prompt = 20, .tokens = 30, .few = test::kSanitized});  // plain, without taps
     backend->set_taps(dflash->config.taps);
     const auto mtp = backend->load_assistant(assistant->config, assistant->weights, {.max_rows = 4});
     const auto block = backend->load_dflash(dflash->config, dflash->weights, {.max_rows = 32});
@@ -107,7 +109,8 @@ TEST(CpuIdentity, speculation_with_a_block_drafter_cannot_be_seen) {
   cpu.threads = 2;
   cpu.max_rows = 48;
   const auto backend = backend::cpu::load(target->config, target->weights, cpu);
-  test::IdentitySuite suite(*backend, {.prompt = 15, .tokens = 30});  // plain, without taps
+  test::IdentitySuite suite(*backend,
+                            {.prompt = 15, .tokens = 30, .few = test::kSanitized});  // plain, without taps
   backend->set_taps(dflash->config.taps);
   const auto network = backend->load_dflash(dflash->config, dflash->weights, {.max_rows = 10});
   for (const int fixed : {-1, 1, 3}) {

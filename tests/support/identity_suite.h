@@ -44,6 +44,7 @@ class IdentitySuite {
     int prompt = 24;  // tokens, more or less
     int tokens = 40;  // of output
     engine::EngineOptions engine = {.mixed_prompt_rows = 8};
+    bool few = false;  // every fourth case, which is enough for a sanitizer
   };
   struct Result {
     std::vector<std::string> differences;
@@ -136,11 +137,15 @@ class IdentitySuite {
     std::vector<Seen> plain = {};
   };
 
+  bool left_out() { return settings_.few && asked_++ % 4 != 0; }
+
   void add(std::string name, Change change) {
+    if (left_out()) return;
     cases_.push_back(
         {.name = std::move(name), .change = [=](engine::Request& r, const Seen&) { change(r); }});
   }
   void add_about_plain(std::string name, ChangeAboutPlain change) {
+    if (left_out()) return;
     Case one{.name = std::move(name), .change = [](engine::Request&, const Seen&) {}};
     for (int i = 0; i < kTogether; ++i) one.before.push_back(run_alone(one, i, nullptr));
     one.change = std::move(change);
@@ -236,6 +241,7 @@ class IdentitySuite {
   backend::Backend& backend_;
   Settings settings_;
   int vocab_;
+  int asked_ = 0;  // cases before any was left out
   std::vector<Case> cases_;
 };
 

@@ -1,4 +1,5 @@
 """Judging answers: each check takes the model's answer and what was expected, and says yes or no."""
+import collections
 import json
 import re
 
@@ -22,8 +23,30 @@ def has_words(text, words):
 
 
 def words(answer, expect):
-    """Holds every word group in expect['all'] and none in expect['none']."""
-    return all(has_words(answer, w) for w in expect["all"]) and not any(has_words(answer, w) for w in expect.get("none", ()))
+    """Holds every word group in expect['all'], one of 'any' and none of 'none'.
+
+    'begin', 'end' and 'case' are what a system prompt asked for; 'shapes' is how many shapes may be named.
+    """
+    text = answer.strip()
+    return (all(has_words(text, w) for w in expect["all"]) and not any(has_words(text, w) for w in expect.get("none", ()))
+            and (not expect.get("any") or any(has_words(text, w) for w in expect["any"]))
+            and text.startswith(expect.get("begin", "")) and text.rstrip(".!?").endswith(expect.get("end", ""))
+            and ("case" not in expect or text == getattr(text, expect["case"])())
+            and ("shapes" not in expect or len(re.findall(r"\b(?:circle|square|triangle|star)", text)) == expect["shapes"]))
+
+
+def overlap(answer, expect):
+    """A free answer (a summary): most of its words are the expected ones, and the other way round."""
+    def bag(text):
+        return collections.Counter(re.findall(r"\w+", text.lower()))
+    one, two = bag(answer), bag(expect)
+    return 2 * sum((one & two).values()) >= 0.7 * (sum(one.values()) + sum(two.values()))
+
+
+def members(answer, expect):
+    """As many different items as asked for, all of the asked kind."""
+    found = [w for w in expect["of"] if has_words(answer, w)]
+    return len(found) == expect["count"] == len(re.findall(r"\w+", re.sub(r"\band\b", "", answer)))
 
 
 def json_equal(answer, expect):
@@ -53,7 +76,7 @@ def story(answer, expect):
             and len(set(sentences)) >= 0.7 * len(sentences) and answer.rstrip()[-1:] in '.!?"')
 
 
-CHECKS = {f.__name__: f for f in (exact, number, words, json_equal, tool_call, lines, story)}
+CHECKS = {f.__name__: f for f in (exact, number, words, overlap, members, json_equal, tool_call, lines, story)}
 
 
 def check(name, answer, expect):

@@ -2,15 +2,16 @@
 
 Turns are dicts: role (system, user, model, tool, or text for plain prose), content, and where wanted
 thinking, tool_calls [{name, arguments}], name (of a tool's response).  The last model turn is the answer.
+group: what the evaluation counts it under, where that is not the task itself.
 """
 
 
 class Example:
-    __slots__ = ("turns", "tools", "think", "expect", "check", "images")
+    __slots__ = ("turns", "tools", "think", "expect", "check", "images", "group")
 
-    def __init__(self, turns, expect=None, check=None, tools=None, think=False, images=None):
+    def __init__(self, turns, expect=None, check=None, tools=None, think=False, images=None, group=None):
         self.turns, self.tools, self.think = turns, tools, think
-        self.expect, self.check, self.images = expect, check, images
+        self.expect, self.check, self.images, self.group = expect, check, images, group
 
 
 def user(content):

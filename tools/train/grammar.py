@@ -17,7 +17,7 @@ shine:shone show:showed shut:shut sink:sank slide:slid spend:spent spread:spread
 understand:understood wear:wore weep:wept blow:blew bend:bent bite:bit creep:crept dig:dug swing:swung stop:stopped
 drop:dropped slip:slipped hug:hugged nod:nodded hurry:hurried carry:carried try:tried cry:cried reply:replied
 beg:begged grab:grabbed plan:planned trot:trotted hop:hopped step:stepped wrap:wrapped tie:tied clap:clapped
-trip:tripped tap:tapped can:could will:would must:had_to rub:rubbed worry:worried study:studied lay:laid sweep:swept
+trip:tripped tap:tapped can:could will:would must:had_to rub:rubbed wag:wagged feed:fed cost:cost spin:spun worry:worried study:studied lay:laid sweep:swept
 knit:knitted spot:spotted chat:chatted deal:dealt mean:meant teach:taught hop:hopped snap:snapped quarrel:quarrelled spring:sprang strike:struck become:became beat:beat""".split())
 _THIRD = {"be": "is", "have": "has", "do": "does", "go": "goes", "can": "can", "will": "will", "must": "has to"}
 _cache = {}

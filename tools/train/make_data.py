@@ -2,8 +2,11 @@
 
 OUT/train-0000.jsonl ... (or eval-...), one text per line:
   task, text, spans (characters to learn, [start, end)), images (scenes, in the order of their markers);
-with --eval also prompt (its length in characters), expect and check.
+with --eval also group (what it is counted under), prompt (its length in characters), expect and check.
 A shard depends on the seed and its number alone, so the number of processes changes nothing.
+
+    python3 make_data.py eval.jsonl --each 40
+writes one file of held-out prompts instead, as many of each group, all different.
 """
 import argparse
 import collections
@@ -26,19 +29,21 @@ def examples(seed, side, shard, only=None):
     """The endless stream of (task, Example) of one shard."""
     rng = random.Random("%d/%s/%d" % (seed, side, shard))
     names = only or list(tasks.WEIGHTS)
-    weights, makers = [tasks.WEIGHTS[n] for n in names], {n: tasks.load(n).make for n in names}
+    weights = [tasks.WEIGHTS[n] for n in names]
     while True:
         for name in rng.choices(names, weights, k=256):
-            yield name, makers[name](rng, side)
+            yield name, tasks.example(name, rng, side)
 
 
 def record(name, example, side):
     text, spans, prompt = render_chat.render_sample(example)
+    if example.turns[0]["role"] == "text":  # prose is continued after its first sentence
+        prompt = text.find(". ", prompt) + 1 or prompt
     row = {"task": name, "text": text, "spans": spans}
     if example.images:
         row["images"] = example.images
     if side == "eval":
-        row.update(prompt=prompt, expect=example.expect, check=example.check)
+        row.update(group=example.group, prompt=prompt, expect=example.expect, check=example.check)
     return row
 
 
@@ -60,6 +65,27 @@ def write_shard(job):
     return counts, sizes
 
 
+GROUPS = ["addition", "arithmetic_other", "story_questions", "json", "tool_call", "tool_answer", "pictures", "clips", "stories", "prose", "copying",
+          "editing", "instructions", "code", "chat", "mixed"]
+
+
+def fixed_set(seed, each):
+    """The same number of held-out rows of every group, group by group."""
+    found, prompts = {name: [] for name in GROUPS}, set()
+    stream = examples(seed, "eval", 0)
+    while any(len(rows) < each for rows in found.values()):
+        name, example = next(stream)
+        rows = found[example.group]
+        if len(rows) < each:
+            row = record(name, example, "eval")
+            del row["spans"]
+            key = row["text"] if row["check"] is None else row["text"][:row["prompt"]] + json.dumps(row.get("images"))
+            if key not in prompts:
+                prompts.add(key)
+                rows.append(row)
+    return [row for rows in found.values() for row in rows]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
@@ -68,7 +94,13 @@ def main():
     parser.add_argument("--eval", action="store_true", help="held-out names, pairs and sums, with expected answers")
     parser.add_argument("--task", action="append", choices=list(tasks.WEIGHTS), help="this task alone; may be given again")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--each", type=int, help="write OUT as one file with so many held-out rows of every group")
     options = parser.parse_args()
+    if options.each:
+        with open(options.out, "w", encoding="utf-8") as out:
+            for row in fixed_set(options.seed, options.each):
+                out.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+        return
     side = "eval" if options.eval else "train"
     os.makedirs(options.out, exist_ok=True)
     shards = max(1, round(options.tokens / SHARD_TOKENS))

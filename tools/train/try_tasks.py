@@ -16,7 +16,7 @@ def main():
     for name in options.task:
         for i in range(options.n):
             rng = random.Random("%s/%d/%d" % (name, options.seed, i))
-            example = tasks.load(name).make(rng, "eval" if options.eval else "train")
+            example = tasks.example(name, rng, "eval" if options.eval else "train")
             print("=== %s %d  expect %r (%s)" % (name, i, example.expect, example.check))
             print(render_chat.render_sample(example)[0])
 

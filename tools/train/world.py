@@ -32,6 +32,11 @@ Kiko Lulu Minka Toto Zuzu Fluff Nutmeg""".split()
 _START = "Ba Bel Da Dor Fa Fen Ga Gil Ha Hol Jo Ka Kel La Lor Ma Mir Na Nel Or Pa Pel Ra Rin Sa Sel Ta Tor Va Wil Yo Za".split()
 _MIDDLE = "a bi da di lo la mi na no ra ri sa ti va vo".split()
 _END = {"she": "la na ra ri sa tha ya via".split(), "he": "bin dan lo mir nik ric tor vin".split()}
+# Parts of names that could be anybody's: what begins a syllable, its vowel, what ends it.
+_ONSETS = "b c d f g h j k l m n p r s t v w z b d g h j k l m n r s t br ch cl dr fl fr gr gw kl kr pl qu sc sh sk sl sp st sv sw th tr tw vl wh x y".split()
+_VOWELS = "a e i o u a e i o u a e i o y ai au ea ee ei eo ia ie io oa oo ou ua ue ya".split()
+_TOWN_ENDS = ["ford", "bury", "ham", "field", "port", "stead", "well", "by", "mouth", "ton", ""]
+_CODAS = "n r l s t m k n r l s d b g p x th ck ff ll nn rr ss tt ld lf lm ls lt mp nd ng nk ns nt rd rg rk rl rm rn rs rt sk st tz".split()
 
 ANIMALS = """fox bear rabbit hedgehog owl mouse cat dog duck goose squirrel badger otter crow frog turtle
 goat sheep pony pig hen wolf beaver mole sparrow donkey swan deer""".split()
@@ -45,6 +50,8 @@ COLOURS = "red blue green yellow white black brown grey purple orange pink golde
 FOODS = """bread cheese soup apples honey porridge pancakes plums nuts cake berries carrots pears dumplings
 beans rice""".split()
 DISHES = "bread soup porridge pancakes cake dumplings rice beans".split()
+RAW = "cheese apples honey plums nuts berries carrots pears beans rice".split()
+COATS = "white black brown grey golden red".split()
 TOWNS = """Ashford Brookdale Millbrook Stonebridge Eastham Fernhill Greyport Harrow Lakeside Oakwell
 Pinehurst Redcliff Saltmarsh Thornbury Westbay Windmoor Elmstead Larkfield""".split()
 EVENTS = ["the harvest feast", "the spring fair", "the lantern parade", "the boat race", "the winter market",
@@ -97,22 +104,39 @@ def eval_names():
     return _side("she", SHE, "eval") + _side("he", HE, "eval") + _side("pet", PETS, "eval")
 
 
+def wild_name(rng):
+    """Almost any word that can be said: short or long, open or closed.  A model cannot know these; it must copy."""
+    out = ""
+    for i in range(rng.choice((1, 1, 2, 2, 2, 3))):
+        out += (rng.choice(_ONSETS) if i or rng.random() < 0.85 else "") + rng.choice(_VOWELS)
+        if rng.random() < 0.45:
+            out += rng.choice(_CODAS)
+    if len(out) < 3:
+        out += rng.choice(_CODAS)
+    return out.capitalize()
+
+
 def invented_name(rng, gender, side):
-    """A name made of syllables, so that a model learns to copy names instead of knowing them."""
+    """A name nobody has, of this side of the split: of pleasant syllables, or wild."""
     while True:
-        name = rng.choice(_START) + (rng.choice(_MIDDLE) if rng.random() < 0.85 else "") + rng.choice(_END[gender])
+        if rng.random() < 0.7:
+            name = wild_name(rng)
+        else:
+            name = rng.choice(_START) + (rng.choice(_MIDDLE) if rng.random() < 0.85 else "") + rng.choice(_END[gender])
         if split("name/" + name) == side:
             return name
 
 
 def name(rng, side, gender):
-    """A first name of that side of the split; one in five is invented."""
-    if rng.random() < 0.2:
+    """A first name of that side of the split.  Half of those in training are invented, so that names are copied and not known."""
+    if rng.random() < (0.5 if side == "train" else 0.2):
         return invented_name(rng, gender, side)
     return rng.choice(_side(gender, SHE if gender == "she" else HE, side))
 
 
 def pet_name(rng, side):
+    if rng.random() < (0.4 if side == "train" else 0.1):
+        return invented_name(rng, "she", side)
     return rng.choice(_side("pet", PETS, side))
 
 
@@ -150,7 +174,19 @@ def animal(rng):
 
 
 def town(rng):
+    if rng.random() < 0.25:
+        return wild_name(rng) + rng.choice(_TOWN_ENDS)
     return rng.choice(TOWNS)
+
+
+def towns(rng, n):
+    """n different towns."""
+    out = []
+    while len(out) < n:
+        one = town(rng)
+        if one not in out:
+            out.append(one)
+    return out
 
 
 def temperature(rng, weather):

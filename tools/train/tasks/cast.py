@@ -6,12 +6,14 @@ narrator or in another tense, asked about, summarised and put in order.
 import world
 from grammar import PRONOUNS, a, realise
 
-CREATURES = ["A crow", "A grey cat", "A snail", "An old dog", "A butterfly", "A squirrel", "A flock of geese", "A lonely sheep", "A robin"]
-DOINGS = ["[watch/w] from a wall", "[cross/w] the path", "[sit/w] in the grass", "[look/w] up for a moment", "[pass/w] by without a sound"]
-AIR = ["The wind", "A smell of fresh bread", "The sound of a far bell", "A thin mist", "The smell of wet leaves", "A cool breeze"]
-FLOW = ["[come/w] over the fields", "[drift/w] through the trees", "[fill/w] the air", "[rise/w] from the valley"]
+CREATURES = ["A magpie", "A grey cat", "A snail", "An old dog", "A butterfly", "A lizard", "A ladybird", "A tiny wren", "A robin", "A young hare"]
+DOINGS = ["[watch/w] from a wall", "[cross/w] the path", "[sit/w] in the grass", "[look/w] up for a moment", "[pass/w] by without a sound",
+          "[rest/w] in the shade", "[blink/w] in the light"]
+AIR = ["The wind", "A smell of fresh bread", "The sound of a far bell", "A thin mist", "The smell of wet leaves", "A cool breeze", "The smell of hay"]
+FLOW = ["[come/w] over the fields", "[drift/w] through the trees", "[come/w] from the valley", "[drift/w] across the path"]
 TIMES = ["The clouds [move/p] slowly.", "Far away a dog [bark/w].", "Somewhere a door [bang/w].",
-         "For a moment nothing [move/w].", "A cart [rattle/w] past.", "Somebody [sing/w] in the distance.", "A few leaves [fall/p] from a tree."]
+         "For a moment nothing [move/w].", "A cart [rattle/w] past.", "Somebody [sing/w] in the distance.", "A few leaves [fall/p] from a tree.",
+         "A clock [strike/w] in the distance.", "The shadows [grow/p] longer.", "A stone [roll/w] down a slope.", "Two children [run/p] past, laughing."]
 # beginnings that go on from the sentence before
 LINKED = ("But", "So ", "And", "After", "{^later}", "{^days}", "{they}", "There ", "When", "Just", "Then")
 
@@ -46,6 +48,8 @@ class Who:
 
     def _animal(self, rng, side, animal):
         self.animal = self.kind = animal or world.animal(rng)
+        if self.kind == "hen":
+            self.gender = "she"
         if rng.random() < 0.4:
             self.name = world.pet_name(rng, side)
             self.mention = self.name
@@ -77,6 +81,11 @@ class Who:
         return self.animal or self.name
 
     @property
+    def indefinite(self):
+        """The introduction with an article: 'a farmer called Thea', never 'Thea the farmer'."""
+        return self.intro if self.intro.startswith(("a ", "an ")) else "%s called %s" % (a(self.kind), self.name)
+
+    @property
     def call(self):
         return self.name or "little " + self.kind
 
@@ -87,7 +96,7 @@ class Story:
     def __init__(self, rng, side, hero=None):
         self.rng, self.side = rng, side
         self.hero = hero or Who(rng, side)
-        self.slots = {"H": self.hero.mention, "gender": self.hero.gender, "Hi": self.hero.intro, "N": self.hero.call}
+        self.slots = {"H": self.hero.mention, "gender": self.hero.gender, "Hi": self.hero.intro, "Ha": self.hero.indefinite, "N": self.hero.call}
         self.paras, self.questions, self.events = [[]], [], []
         self.topic, self.gist = [], ""
 
@@ -131,6 +140,8 @@ class Story:
         first = person == "first"
         parts = [" ".join(realise(getattr(t, "first", t) if first else t, self.slots, person, tense) for t in para)
                  for para in self.paras if para]
+        if tense == "present":
+            parts[0] = parts[0].replace("There is once ", "There is ")
         return ("\n\n" if paragraphs else " ").join(parts)
 
     def summary(self, n=3):

@@ -1,8 +1,8 @@
 """Short clips of moving shapes: descriptions and questions about motion."""
 import scenes
-from example import Example, model, user
+from example import Example
 from grammar import a, cap, count_word, listing
-from tasks.pictures import name
+from tasks.pictures import COLOUR, name, turns_about
 
 
 def moves(s):
@@ -11,12 +11,13 @@ def moves(s):
 
 def describe(rng, scene):
     parts = ["%s %s" % (a(name(s)), moves(s)) for s in scene["shapes"]]
-    return rng.choice(("Describe the clip.", "What happens in this clip?", "What do you see?")), cap(listing(parts)) + ".", {"all": parts}
+    return rng.choice(("Describe the clip.", "What happens in this clip?", "What do you see?", "What happens in the video?", "Describe the video.", "What is going on here?",
+                       "Tell me what happens.")), cap(listing(parts)) + ".", {"all": parts, "shapes": len(parts)}
 
 
 def how(rng, scene):
     s = rng.choice(scene["shapes"])
-    return "How does the %s move?" % name(s), "The %s %s." % (name(s), moves(s)), {"all": [moves(s)]}
+    return rng.choice(("How does the %s move?", "What does the %s do?", "Where does the %s go?", "Which way does the %s move?")) % name(s), "The %s %s." % (name(s), moves(s)), {"all": [moves(s)], "none": [m for m in scenes.MOTIONS if m != s["motion"]]}
 
 
 def which(rng, scene):
@@ -24,19 +25,19 @@ def which(rng, scene):
     motions = [x["motion"] for x in scene["shapes"]]
     if motions.count(s["motion"]) > 1:
         return how(rng, scene)
-    return "What %s?" % moves(s), "The %s %s." % (name(s), moves(s)), {"all": [name(s)]}
+    return rng.choice(("What %s?", "Which shape %s?")) % moves(s), "The %s %s." % (name(s), moves(s)), {"all": [name(s)], "shapes": 1}
 
 
 def count(rng, scene):
     n = sum(s["motion"] != "stays" for s in scene["shapes"])
-    return "How many shapes move?", "%s shape%s move%s." % (cap(count_word(n)), "" if n == 1 else "s", "s" if n == 1 else ""), {"all": [count_word(n)]}
+    return rng.choice(("How many shapes move?", "How many shapes are moving?")), "%s shape%s move%s." % (cap(count_word(n)), "" if n == 1 else "s", "s" if n == 1 else ""), {"all": [count_word(n)], "none": [count_word(m) for m in range(3) if m != n]}
 
 
 def colour(rng, scene):
     s = rng.choice(scene["shapes"])
     if len(scene["shapes"]) > 1 and scene["shapes"][0]["shape"] == scene["shapes"][1]["shape"]:
         return describe(rng, scene)
-    return "Which colour is the %s?" % s["shape"], "The %s is %s." % (s["shape"], s["colour"]), {"all": [s["colour"]]}
+    return rng.choice(COLOUR) % ("the " + s["shape"]), "The %s is %s." % (s["shape"], s["colour"]), {"all": [s["colour"]], "none": [c for c in scenes.COLOURS if c != s["colour"]]}
 
 
 KINDS = [describe, describe, how, how, which, count, colour]
@@ -44,9 +45,5 @@ KINDS = [describe, describe, how, how, which, count, colour]
 
 def make(rng, side):
     scene = scenes.clip(rng, side)
-    turns = []
-    for i in range(rng.choice((1, 1, 2))):
-        question, answer, expect = rng.choice(KINDS)(rng, scene)
-        content = question if i else [{"type": "video"}, {"type": "text", "text": question}]
-        turns += [user(content), model(answer)]
-    return Example(turns, expect, "words", images=[scene])
+    turns, expect = turns_about(rng, scene, KINDS, "video", rng.choice((1, 1, 2)))
+    return Example(turns, expect, "words", images=[scene], group="clips")

@@ -80,7 +80,7 @@ def make(rng, side):
     kind = rng.random()
     if kind < 0.45:
         question = rng.choice(("Write a Python function that {d}.", "Write a Python function called {n} that {d}.",
-                               "I need a small Python function. It {d}.", "How do I write a function in Python that {d}?"))
+                               "I need a small Python function. It {d}.", "Python function that {d}, please.", "Show me Python code that {d}.", "Write Python code for a function that {d}.", "How do I write a function in Python that {d}?"))
         if argument:
             question += rng.choice((" Call the argument {a}.", " Its argument is {a}."))
         return ask(question.format(d=does, n=name, a=argument), fenced, fenced, "exact")

@@ -19,13 +19,25 @@ def _sentences(rng, side, n):
     return " ".join(parts[at:at + n]) or text
 
 
+def _words(rng):
+    """Words in no order, known ones and some that nobody knows."""
+    known = world.ANIMALS + world.FOODS + world.JOBS + world.PLACE_LIST + world.COLOURS + ["the", "and", "under", "never", "with"]
+    words = [rng.choice(known) if rng.random() < 0.6 else world.wild_name(rng).lower() if rng.random() < 0.7 else str(rng.randrange(1000))
+             for _ in range(rng.randint(2, 9))]
+    return " ".join(words)
+
+
 def copy(rng, side):
-    if rng.random() < 0.25:
+    kind = rng.random()
+    if kind < 0.2:
         text = "".join(rng.choice("abcdefghijkmnpqrstuvwxyz23456789") for _ in range(rng.randint(4, 12)))
+    elif kind < 0.4:
+        text = _words(rng)
     else:
         text = _sentences(rng, side, rng.choice((1, 1, 2, 3, 6)))
-    question = rng.choice(("Repeat this exactly: {t}", "Copy this text:\n\n{t}", "Say this again, word for word:\n\n{t}", "Write down: {t}"))
-    return ask(question.format(t=text), text, text, "exact")
+    question = rng.choice(("Repeat this exactly: {t}", "Copy this text:\n\n{t}", "Say this again, word for word:\n\n{t}", "Write down: {t}", "Repeat after me: {t}",
+                           "Please repeat: {t}", "Copy: {t}", "Copy this exactly:\n{t}", "Repeat the following text:\n\n{t}"))
+    return ask(question.format(t=text), text, text, "exact", group="copying")
 
 
 def replace(rng, side):
@@ -43,7 +55,8 @@ def replace(rng, side):
     if rng.random() < 0.3:
         other = rng.choice([f for f in world.FOODS if f != food])
         old, new, after = food, other, before.replace(food, other)
-    question = rng.choice(("Replace {o} with {n} in this text:\n\n{t}", "Change every \"{o}\" to \"{n}\":\n\n{t}"))
+    question = rng.choice(("Replace {o} with {n} in this text:\n\n{t}", "Change every \"{o}\" to \"{n}\":\n\n{t}", "Write {n} instead of {o}: {t}",
+                           "Replace \"{o}\" by \"{n}\" here: {t}"))
     return ask(question.format(o=old, n=new, t=before), after, after, "exact")
 
 

@@ -10,19 +10,26 @@ def summarise(rng, side):
     short = rng.random() < 0.5
     text = realise(plan.gist, plan.slots) if short else plan.summary(5)
     how = "in one sentence" if short else "in a few sentences"
-    question = rng.choice(("Summarise this story %s:", "Sum up this story %s.", "What is this story about? Answer %s.",
-                           "Tell me %s what happens here:")) % how
-    return ask(question + "\n\n" + plan.text(), text, text, "exact")
+    if short or rng.random() < 0.5:
+        question = rng.choice(("Summarise this story %s:", "Sum up this story %s.", "What is this story about? Answer %s.", "Tell me %s what happens here:",
+                               "Summarize this %s:", "Give me a summary %s.")) % how
+    else:
+        question = rng.choice(("Summarise this:", "Summarise this story:", "Sum this up:", "Summarize this text.", "summarise this:", "Give me a summary of this story:",
+                               "What happens in this story?", "Make this shorter:"))
+    return ask(question + rng.choice(("\n\n", "\n\n", " ")) + plan.text(), text, text, "overlap")
+
+
+REWRITE = ["Rewrite this in the {} tense:", "Put this text into the {} tense.", "Change this to the {} tense:", "Write this in the {} tense:", "Tell this in the {} tense:"]
 
 
 def rewrite(rng, side):
     plan = story(rng, side)
     plan.paras = plan.paras[1:3] if rng.random() < 0.7 else plan.paras[:2]
     before, after, question = rng.choice((
-        (("third", "past"), ("third", "present"), "Rewrite this in the present tense:"),
-        (("third", "present"), ("third", "past"), "Rewrite this in the past tense:"),
-        (("third", "past"), ("third", "present"), "Put this text into the present tense."),
-        (("third", "present"), ("third", "past"), "Put this text into the past tense."),
+        (("third", "past"), ("third", "present"), rng.choice(REWRITE).format("present")),
+        (("third", "present"), ("third", "past"), rng.choice(REWRITE).format("past")),
+        (("third", "past"), ("third", "present"), rng.choice(REWRITE).format("present")),
+        (("third", "present"), ("third", "past"), rng.choice(REWRITE).format("past")),
         (("third", "past"), ("first", "past"), "Rewrite this so that {H} tells it in the first person:"),
         (("third", "present"), ("first", "present"), "Let {H} tell this:")))
     # A line that the narrator words differently cannot be derived from the text.
@@ -60,18 +67,18 @@ def list_items(rng, side):
         kind = rng.choice(list(kinds))
         n = rng.randint(2, 6)
         items = rng.sample(kinds[kind], n)
-        question = rng.choice(("Name {n} {k}.", "List {n} {k}.", "Give me {n} {k}, please.", "Can you name {n} {k}?"))
+        question = rng.choice(("Name {n} {k}.", "List {n} {k}.", "Give me {n} {k}, please.", "Can you name {n} {k}?", "Tell me {n} {k}.", "Write down {n} {k}."))
         question = question.format(n=count_word(n), k=kind)
         if rng.random() < 0.5:
             answer = "\n".join("- " + x for x in items)
             question += " " + rng.choice(("Use a bulleted list.", "One per line, with a dash."))
         else:
             answer = cap(listing(items)) + "."
-        return ask(question, answer)
+        return ask(question, answer, {"count": n, "of": kinds[kind]}, "members")
     who = world.names(rng, side, 1)[0]
     things = rng.sample([t for t in world.TREASURES if world.allowed(side, who, t)], rng.randint(2, 5))
     bag = listing(a(t) for t in things)
-    question = "%s packs a bag: %s. %s" % (who, bag, rng.choice(("List the things, one per line.", "Make a list of what is in the bag.")))
+    question = "%s packs a bag: %s. %s" % (who, bag, rng.choice(("List the things, one per line.", "Make a list of what is in the bag.", "Write the things as a list.")))
     answer = "\n".join("- " + t for t in things)
     return ask(question, answer, answer.split("\n"), "lines")
 
@@ -91,6 +98,27 @@ def count(rng, side):
     working = ", ".join(x + " (%d)" % row[:i + 1].count(target) if x == target else x for i, x in enumerate(row))
     question = rng.choice(("How often does \"{t}\" occur here: {x}", "Count how many times {t} appears: {x}")).format(t=target, x=" ".join(row))
     return ask(question, "\"%s\" occurs %d time%s." % (target, n, "" if n == 1 else "s"), n, "number", working if rng.random() < 0.5 else None)
+
+
+def first_last(rng, side):
+    """One item of a list by its place or its looks."""
+    items = rng.sample(_pool(rng), rng.randint(3, 7))
+    row = ", ".join(items)
+    kind = rng.randrange(4)
+    if kind == 0:
+        n = rng.randrange(min(len(items), 5))
+        word, answer = ("first", "second", "third", "fourth", "fifth")[n], items[n]
+        question = rng.choice(("Which word is the %s in this list: {x}?", "What is the %s word here: {x}")) % word
+    elif kind == 1:
+        question, answer = rng.choice(("Which word is the last in this list: {x}?", "What is the last word here: {x}")), items[-1]
+    else:
+        size = max if kind == 2 else min
+        best = size(len(x) for x in items)
+        if sum(len(x) == best for x in items) > 1:
+            return first_last(rng, side)
+        answer = size(items, key=len)
+        question = "Which of these words is the %s: {x}?" % ("longest" if kind == 2 else "shortest")
+    return ask(question.format(x=row), answer, answer, "exact")
 
 
 FACTS = [("older", "younger", "years old", 3, 90), ("taller", "shorter", "centimetres tall", 90, 200), ("heavier", "lighter", "kilos", 3, 99)]
@@ -115,7 +143,7 @@ def compare(rng, side):
                thinking if rng.random() < 0.3 else None)
 
 
-KINDS = [summarise, summarise, rewrite, rewrite, rewrite, sort, list_items, count, compare]
+KINDS = [summarise, summarise, rewrite, rewrite, rewrite, sort, list_items, count, compare, first_last]
 
 
 def make(rng, side):

@@ -15,7 +15,7 @@ def lost(rng, side, hero=None, thing=None):
     n = rng.choice((2, 3))
     s.say("{^h} [have] {aX} and [love] it more than anything.", "{Hs} dearest thing [be/w] {aX}.")
     s.say("One {day} the {X} [be/w] gone.", "But when {h} [wake] up, the {X} [be/w] not there.",
-          "Then {h} [put] {hp} hand in {hp} pocket. The {X} [be/w] missing!")
+          "Then one {day} {h} [look] for it everywhere. The {X} [be/w] missing!")
     s.event("{Hs} {X} [be/w] gone.")
     s.maybe(0.6, "\"Where can it be?\" {h} [cry].", "\"I had it yesterday,\" {H} [say].", "{^h} [turn] the whole house upside down.")
     s.para()
@@ -67,6 +67,11 @@ def lost(rng, side, hero=None, thing=None):
     return s
 
 
+BREAKS = ("doll", "basket", "cup", "clock", "mirror", "brush", "kite", "shell", "spoon")
+TEARS = ("ribbon", "letter", "picture", "hat", "kite")
+SHINY = ("marble", "button", "feather", "ring", "coin", "shell", "ribbon", "spoon")
+
+
 def quarrel(rng, side, hero=None, thing=None):
     """Two want the same thing; the quarrel costs them something; they make up."""
     s = Story(rng, side, hero)
@@ -74,7 +79,7 @@ def quarrel(rng, side, hero=None, thing=None):
     noun = give_thing(s, items=[thing] if thing else world.TREASURES)
     s.other("W")
     s.say("{Hs} best friend [be/w] {Wi}.", "{^h} often [play] with {Wi}.")
-    s.say("One day {they} [find/p] {aX} {inP}.", "Together {they} [dig/p] up {aX} {inP}.")
+    s.say("One day {they} [find/p] {aX} {inP}.", "{^inP} {they} [find/p] {aX}.", "Then {they} [come/p] upon {aX} that [belong/w] to nobody.")
     s.event("{H} and {W} [find/p] {aX}.")
     s.para()
     s.say("\"I saw it first!\" {H} [shout]. \"No, I did!\" {W} [shout/w] back.", "\"It is mine,\" {H} [say] at once.",
@@ -82,17 +87,23 @@ def quarrel(rng, side, hero=None, thing=None):
     s.say("\"Let go!\" {W} [shout/w].", "\"That is not fair,\" {W} [say/w] and [pull/w] at it.",
           "\"You always get everything,\" {W} [cry/w].")
     s.ask("why", "Why did {H} and {W} quarrel?", "They quarrelled because both wanted the {X}.", "both wanted the {X}")
-    loss = rng.choice(("broke", "river", "thief"))
+    loss = rng.choice([x for x, fitting in (("broke", BREAKS), ("tore", TEARS), ("river", None), ("thief", SHINY)) if not fitting or noun in fitting])
     thief = rng.choice([x for x in ("crow", "magpie", "raven") if x != s.hero.kind])
     s.slots["thief"] = thief
     if loss == "broke":
         s.say("{they} [pull/p] harder and harder, until the {X} [break/w] in two.", "Crack! The {X} [fall/w] down and [break/w].")
         s.ask("what happened", "What happened to the {X}?", "The {X} broke.", "broke")
         s.event("They [quarrel/p], and the {X} [break/w].")
+    elif loss == "tore":
+        s.say("{they} [pull/p] harder and harder, until the {X} [tear/w] in two.", "There [be/w] an ugly sound, and the {X} [tear/w].")
+        s.ask("what happened", "What happened to the {X}?", "The {X} tore.", "tore")
+        s.event("They [quarrel/p], and the {X} [tear/w].")
     elif loss == "river":
-        s.say("In the fight the {X} [fly/w] out of {their} hands and [fall/w] into the water.")
-        s.ask("what happened", "What happened to the {X}?", "It fell into the water.", "water")
-        s.event("They [quarrel/p], and the {X} [fall/w] into the water.")
+        s.slots["deep"] = rng.choice([x for x in ("the pond", "a well", "a deep hole", "a ditch") if x != "a well" or s.slots["P"] != "well"])
+        s.slots["thedeep"] = s.slots["deep"].replace("a ", "the ")
+        s.say("In the fight the {X} [fly/w] out of {their} hands and [fall/w] into {deep}.", "{they} [pull/p] and [push/p], and the {X} [fall/w] into {deep}.")
+        s.ask("what happened", "What happened to the {X}?", "It fell into {deep}.", s.slots["deep"].split(" ", 1)[1])
+        s.event("They [quarrel/p], and the {X} [fall/w] into {deep}.")
     else:
         s.say("While {they} [shout/p], a {thief} [fly/w] down and [steal/w] the {X}.")
         s.ask("who", "Who stole the {X}?", "A {thief} stole it.", "{thief}", [s.hero.mention, s.slots["W"]])
@@ -105,7 +116,7 @@ def quarrel(rng, side, hero=None, thing=None):
     if first:
         s.say("{^days} {H} [knock] on {W}'s door. \"I am sorry,\" {h} [say].",
               "{^days} {H} [go] to {W} with a piece of cake. \"Will you forgive me?\" {h} [ask].")
-        s.say("\"I am sorry too,\" {W} [say/w].", "{^W} [smile/w]. \"Of course,\" {Ws} [say/w].")
+        s.say("\"I am sorry too,\" {W} [say/w].", "{^W} [smile/w]. \"Let us forget it,\" {Ws} [say/w].")
     else:
         s.say("{^days} {W} [stand/w] at {Hs} door. \"I was wrong,\" {Ws} [say/w].")
         s.say("\"So was I,\" {H} [say], and [let] {Wo} in.", "{H} [nod]. \"Let us be friends again,\" {h} [say].")
@@ -113,7 +124,9 @@ def quarrel(rng, side, hero=None, thing=None):
     s.ask("when", "When did they make up?", "They made up {days}.", "{days}")
     s.event("{^days} {A} [say/w] sorry first, and they [make/p] up.")
     end = {"broke": "Together {they} [mend/p] the {X} with glue, and it [look/w] almost like new.",
-           "river": "Together {they} [fish/p] the {X} out of the water with a long stick.",
+           "tore": "Together {they} [sew/p] the {X} with a fine thread, and it [look/w] almost like new." if noun in ("hat", "ribbon", "kite") else
+                   "Together {they} [glue/p] the {X}, and it [look/w] almost like new.",
+           "river": "Together {they} [fish/p] the {X} out of {thedeep} with a long stick.",
            "thief": "Together {they} [put/p] a shiny bead on the wall, and the {thief} [drop/w] the {X} to take it."}[loss]
     s.say(end)
     s.event(end)
@@ -147,7 +160,9 @@ def trade(rng, side, hero=None, thing=None):
         traders.append(who)
         s.say("{h} [meet] {%si}, who [need/w] {aG%d} and [offer/w] {aG%d} for it." % (letter, i, i + 1),
               "\"I will give you {aG%d} for your {G%d},\" [say/w] {%si}." % (i + 1, i, letter),
-              "Then {h} [come] to {%si}. \"I have {aG%d}, but I need {aG%d},\" {%ss} [say/w]." % (letter, i + 1, i, letter))
+              "Then {h} [come] to {%si}. \"I have {aG%d}, but I need {aG%d},\" {%ss} [say/w]." % (letter, i + 1, i, letter),
+              "{^%si} [look/w] at the {G%d} with big eyes. \"Will you swap it for {aG%d}?\" {%ss} [ask/w]." % (letter, i, i + 1, letter),
+              "{^%si} [have/w] {aG%d} to spare, but no {G%d}." % (letter, i + 1, i))
         s.say(replies[i])
         s.event("{H} [trade] the {G%d} for {aG%d}." % (i, i + 1))
         s.ask("who", "Who gave {H} the {G%d}?" % (i + 1), "{^%s} gave {H} the {G%d}." % (letter, i + 1), "{%s}" % letter,
@@ -174,8 +189,8 @@ def feast(rng, side, hero=None, thing=None):
     opening(s, rng.choice(world.OUTDOORS))
     s.other("W")
     foods = [rng.choice(world.DISHES)]
-    foods += rng.sample([f for f in world.FOODS if f != foods[0]], 2)
-    amount = rng.randint(2, 12)
+    foods += rng.sample([f for f in world.RAW if f != foods[0]], 2)
+    amount = rng.randint(4, 12)
     noun = give_thing(s, items=[thing] if thing else world.TREASURES)
     s.slots.update(f0=foods[0], f1=foods[1], f2=foods[2], k=count_word(amount), feast=rng.choice(world.EVENTS))
     s.say("{H} [have] promised to bring {f0} to {feast}.", "For {feast} {H} [will] make {f0}, {hp} favourite food.")
@@ -184,9 +199,10 @@ def feast(rng, side, hero=None, thing=None):
     s.ask("how many", "How many guests were there?", "There were {k} guests.", "{k}")
     s.para()
     bad, key = rng.choice((("the dog [eat/w] all the {f0}", "dog"), ("the {f0} [burn/w] black", "burned"),
-                           ("the basket with the {f0} [fall/w] into the pond", "pond"),
+                           ("the bowl with the {f0} [fall/w] into the pond", "pond"),
                            ("the mice [find/p] the {f0} first", "mice")))
-    s.say("But while {h} [look] for {hp} {X}, " + bad + ".", "But {h} [fall] asleep beside {hp} {X}, and " + bad + ".")
+    s.say("But {h} [play] with {hp} new {X} and [forget] the time, and " + bad + ".", "But while {h} [look] for {hp} {X}, " + bad + ".",
+          "But {h} only [have] eyes for {hp} new {X}, and so " + bad + ".")
     s.event("But " + bad + ".")
     s.ask("what happened", "What went wrong?", bad + ".", key)
     s.say("\"Oh no!\" {H} [cry]. \"What shall I do now?\"", "{H} [sit] down and [hide] {hp} face.")

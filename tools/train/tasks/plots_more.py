@@ -8,8 +8,8 @@ from tasks.story_parts import ending, give_thing, opening, trouble
 MYSTERIES = [
     ("a knocking under the floor", "a ghost", "a mole who had lost its way", "[carry] the mole back to the field"),
     ("two green eyes in the dark", "a monster", "a hungry kitten", "[give] the kitten some warm milk"),
-    ("a strange song every night", "a spirit", "an old kettle in the wind", "[hang] the kettle over the fire"),
-    ("big footprints in the snow", "a giant", "a boy in his father's boots", "[lend] the boy a pair of smaller boots"),
+    ("a strange song in the dark", "a spirit", "an old kettle in the wind", "[hang] the kettle over the fire"),
+    ("big footprints in the mud", "a giant", "a boy in his father's boots", "[lend] the boy a pair of smaller boots"),
     ("a white shape in the window", "a ghost", "a shirt on a line", "[fold] the shirt and [bring] it to the washerwoman"),
     ("a wandering light over the meadow", "a witch", "a doctor on her way to a sick child", "[show] the doctor the short way"),
     ("a rustling under the apple trees", "a thief", "a hedgehog with five young ones", "[put] a bowl of apples out for the hedgehog"),
@@ -20,13 +20,15 @@ def mystery(rng, side, hero=None, thing=None):
     """Something frightening turns out to be harmless, because the hero goes and looks."""
     s = Story(rng, side, hero)
     opening(s, rng.choice(world.OUTDOORS))
-    noun = give_thing(s, items=[thing] if thing else ["lantern", "candle", "torch", "hammer", "whistle", "rope", "bell", "pole"])
+    noun = give_thing(s, items=[thing] if thing else ["lantern", "candle", "torch", "whistle", "bell", "rope"])
     s.other("W")
     sign, fear, truth, deed = rng.choice(MYSTERIES)
     s.slots.update(nights=count_word(rng.randint(2, 7)), fear=fear, truth=truth, sign=sign)
-    s.say("For {nights} nights there [have/w] been {sign}, and people [be/p] afraid.",
-          "Then something odd [happen/w]. There [be/w] {sign}, {nights} nights in a row.")
-    s.event("There [be/w] {sign} for {nights} nights.")
+    many = "p" if sign.startswith(("two", "big")) else "w"
+    s.say("For {nights} nights there [have/%s] been {sign}, and people [be/p] afraid." % many,
+          "Then something odd [happen/w]. There [be/%s] {sign}, {nights} nights in a row." % many,
+          "Nobody {inP} [sleep/w] well. For {nights} nights there [have/%s] been {sign}." % many)
+    s.event("There [be/%s] {sign} for {nights} nights." % many)
     s.say("\"It is {fear},\" {Wi} [whisper/w]. \"Do not go near it.\"", "\"I am sure it is {fear},\" [say/w] {Wi}, who [be/w] pale with fear.")
     s.ask("what", "What did {W} think it was?", "{^W} thought that it was {fear}.", "{fear}")
     s.ask("how many", "For how many nights did it go on?", "It went on for {nights} nights.", "{nights}")
@@ -51,7 +53,7 @@ def mystery(rng, side, hero=None, thing=None):
 
 
 SKILLS = ["swim", "ride a pony", "whistle", "skate", "bake bread", "juggle", "row a boat", "climb a rope", "read", "dance", "knit", "paint"]
-TRIES = ["The first time {h} [fall] flat on {hp} nose.", "At first nothing [work/w] at all.", "On the first day {h} [give] up after a minute."]
+TRIES = ["The first time everything [go/w] wrong.", "At first nothing [work/w] at all.", "On the first day {h} [give] up after a minute."]
 AGAIN = ["The second time [be/w] not much better.", "On the second day it [go/w] a little better.", "The next try [end/w] in loud laughter."]
 TIPS = ["go slowly", "count to three first", "look straight ahead", "breathe out", "start with something small", "never hurry"]
 
@@ -76,7 +78,7 @@ def apprentice(rng, side, hero=None, thing=None):
     s.event("{^W} [tell/w] {ho} to {tip}.")
     s.ask("who", "Who gave {H} the tip?", "{^W} gave {H} the tip.", "{W}", [s.hero.mention])
     s.ask("what", "What was the secret?", "The secret was to {tip}.", "{tip}")
-    s.say("So {H} [practise] every day for {weeks} weeks.", "{weeks} weeks long {h} [try], morning and evening.")
+    s.say("So {H} [practise] every day for {weeks} weeks.", "For {weeks} weeks {h} [try], morning and evening.")
     s.ask("how many", "How many weeks did {H} practise?", "{^H} practised for {weeks} weeks.", "{weeks}")
     s.para()
     s.say("And then, at {event}, {h} [can] {skill} better than anyone.", "One {day}, all at once, it [work/w]. {H} [can] {skill}!")
@@ -98,13 +100,13 @@ def guest(rng, side, hero=None, thing=None):
     s.other("W")
     real = rng.choice(("the ruler of the country", "the richest merchant of {town}", "a famous painter", "the judge of {town}", "a maker of maps"))
     s.slots.update(food=rng.choice(world.FOODS), real=real.replace("{town}", s.slots["town"]))
-    s.say("One stormy night somebody [knock/w] at the door. Outside [stand/w] {Wi}, wet and tired.",
-          "Late one evening {Wi} [come/w] along the road and [ask/w] for a bed.")
-    s.event("{^W} [ask/w] for a bed on a stormy night.")
+    s.say("One stormy night somebody [knock/w] at {Hs} door. Outside [stand/w] {Wi}, wet and tired.",
+          "One night {Wi} [come/w] along the road and [ask/w] for a bed.")
+    s.event("{^W} [ask/w] for a bed.")
     s.say("The rich neighbour [have/w] already shut his door. \"No room,\" he [have/w] said.", "\"Everyone else sent me away,\" {W} [say/w].")
     s.ask("who", "Who asked for a bed?", "{^W} asked for a bed.", "{W}", [s.hero.mention])
     s.para()
-    s.say("\"Come in and sit by the fire,\" {H} [say]. There [be/w] only a little {food}, but {h} [share] it.",
+    s.say("\"Come in and sit by the fire,\" {H} [say]. There [be/w] not much to eat, only {food}, but {h} [share] it all.",
           "{H} [do] not ask many questions. {^h} [put] the last {food} on the table and [make] up a bed.")
     s.event("{H} [share] {hp} {food} with {W}.")
     s.ask("what", "What did {H} share with {W}?", "{^H} shared the {food}.", "{food}")
@@ -130,8 +132,8 @@ def partners(rng, side, hero=None, thing=None):
     s.other("W")
     one, two = rng.sample(("through the forest", "along the river", "over the hill", "by the old road", "across the moor"), 2)
     right = rng.random() < 0.5
-    s.slots.update(one=one, two=two, goal=rng.choice(("the treasure of the old miller", "a doctor", "the way to the sea", "the lost sheep", "a place to sleep")))
-    s.say("Together with {Wi} {H} [set] out to find {goal}.", "{^Wi} and {H} [be/p] looking for {goal}.")
+    s.slots.update(one=one, two=two, goal=rng.choice(("the treasure of the old miller", "a doctor", "an old friend", "the lost sheep", "a place to sleep")))
+    s.say("Together with {Wi}, {H} [set] out to find {goal}.", "{^Wi} and {H} [be/p] looking for {goal}.")
     s.event("{H} and {W} [look/p] for {goal}.")
     s.ask("what", "What were they looking for?", "They were looking for {goal}.", "{goal}")
     s.say("Soon the path [part/w].", "Before noon {they} [come/p] to a crossroads.")
@@ -149,7 +151,8 @@ def partners(rng, side, hero=None, thing=None):
     s.event("{they} [go/p] {%s} and [need/p] the {X} because " % first + danger["why"] + ".")
     s.ask("why", "Why did they need the {X}?", "They needed the {X} because " + danger["why"] + ".", danger["why"])
     s.para()
-    s.say("So {they} [turn/p] round and [go/p] {%s} after all." % way)
+    s.say("But that way [lead/w] nowhere. So {they} [turn/p] round and [go/p] {%s} after all." % way,
+          "Still, what {they} [look/p] for [be/w] not there. So {they} [try/p] the other way and [go/p] {%s}." % way)
     s.say("There {they} [find/p] {goal}.", "And before evening {they} [find/p] {goal}.")
     s.event("{they} [find/p] {goal} when {they} [go/p] {%s}." % way)
     wise, other = ("H", "W") if right else ("W", "H")

@@ -10,7 +10,8 @@ def tool(rng, side, hero=None, thing=None):
     """The hero gets a thing that later gets the hero out of trouble."""
     s = Story(rng, side, hero)
     opening(s, rng.choice(world.OUTDOORS))
-    s.maybe(0.4, "{^h} [be] known to be {trait}.", "People [say/p] that {h} [be] {trait}.")
+    if s.hero.trait not in s.hero.intro:
+        s.maybe(0.4, "{^h} [be] known to be {trait}.", "People [say/p] that {h} [be] {trait}.")
     s.slots["trait"] = s.hero.trait
     noun = give_thing(s, items=[thing] if thing else None)
     getting(s)
@@ -36,13 +37,17 @@ def tool(rng, side, hero=None, thing=None):
     return s
 
 
+LARGE = ("ladder", "boat", "raft", "plank", "pole", "tent")
+
+
 def kindness(rng, side, hero=None, thing=None):
     """The hero helps a stranger; later the stranger saves the hero with something else."""
     s = Story(rng, side, hero)
     opening(s, rng.choice(world.OUTDOORS))
     noun = give_thing(s, items=[thing] if thing else None)
     friend = s.other("W")
-    s.say("{^h} [carry] {aX}, as {h} always [do].", "In {hp} bag [be/w] {aX}.", "{^h} [be] on the way home with {aX}.")
+    s.say("{^h} [carry] {aX} that {day}.", "{^h} [be] on the way home with {aX}.", "With {ho} {h} [have] {aX}.",
+          "In {hp} bag [be/w] {aX}." if noun not in LARGE else "{^h} [have] just borrowed {aX}.")
     danger = trouble(s, noun)
     s.para()
     s.say("There {h} [meet] {Wi}.", "By chance {Wi} [be/w] there too.", "Then {h} [hear] a noise and [see] {Wi}.")
@@ -74,7 +79,7 @@ def kindness(rng, side, hero=None, thing=None):
     s.ask("why", "Why did {W} help {H}?", "{^W} helped because {H} had helped {Wo} before.", "had helped")
     s.ask("when", "How much later did {W} help {H}?", "It was {later} later.", "{later}")
     s.para()
-    s.say("After that the two of {them} [be/p] friends.", "{they} [walk/p] home together and [talk/p] all the way.")
+    s.say("So the two of {them} [become/p] friends.", "{they} [walk/p] home together and [talk/p] all the way.")
     ending(s, "kindness comes back")
     s.event("The two of them [be/p] friends after that.")
     s.gist = "{H} [help] {W} with the {X}, and later {W} [help/w] {H} with the {Y}."
@@ -121,7 +126,7 @@ def warning(rng, side, hero=None, thing=None):
     s.say("\"{rule},\" {Wi} [tell/w] {ho}.", "\"Whatever you do, {N},\" [say/w] {Wi}, \"remember: {rule}!\"".replace("{rule}", rule[0].lower() + rule[1:]))
     s.say("\"Why not?\" {H} [ask]. But {W} only [shake/w] {Wp} head.", "\"Yes, yes,\" {H} [say], without listening.",
           "{H} [promise].")
-    s.event("{^W} [warn/w] {H}: \"{rule}.\"")
+    s.event("{^W} [tell/w] {H} not to " + key + ".")
     s.para()
     s.say("The same {day} {H} " + deed + ".", "But {h} [be] curious. As soon as nobody [look/w], {h} " + deed + ".")
     s.say("At first it [be/w] fun. Then " + result + ".", "A moment later " + result + ".")
@@ -131,7 +136,7 @@ def warning(rng, side, hero=None, thing=None):
     s.ask("what", "What did {W} tell {H} not to do?", "{^W} told {H} not to " + key + ".", key)
     s.ask("who", "Who warned {H}?", "{^W} warned {H}.", "{W}")
     s.para()
-    s.say("\"Help!\" {h} [call]. It [take/w] a long time until {W} [come/w], with {aX} under {Wp} arm.",
+    s.say("\"Help!\" {h} [call]. It [take/w] a long time until {W} [come/w] with {aX}.",
           "Luckily {W} [have/w] followed {ho}, and [have/w] brought {aX}.")
     s.say("With the {X} {they} [get/p] home at last.", "The {X} [be/w] just what {they} [need/p].")
     s.event("{^W} [save/w] {H} with {aX}.")
@@ -150,7 +155,7 @@ def contest(rng, side, hero=None, thing=None):
     noun = give_thing(s, items=[thing] if thing else world.TREASURES)
     s.other("W")
     rivals = s.slots["n"] = count_word(rng.randint(3, 9))
-    s.slots["sport"] = rng.choice(("running race", "swimming race", "sledge race", "pony race", "boat race", "rowing race"))
+    s.slots["sport"] = rng.choice(("running race", "sack race", "pony race", "cart race", "long run", "hill race"))
     s.slots["sick"] = rng.choice(("dropped all {Wp} things", "hurt {Wp} foot", "lost {Wp} hat", "forgotten {Wp} lunch")).replace("{Wp}", s.slots["Wp"])
     s.say("Every year there [be/w] a {sport} in {town}, and the prize [be/w] {aX}.",
           "The winner of the {sport} in {town} [will/w] get {aX}.")

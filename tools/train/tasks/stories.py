@@ -7,10 +7,22 @@ import world
 
 ASKS = ["Tell me a story about {a} and {b}.", "Write a short story about {a} and {b}.", "Tell a story with {a} and {b} in it.",
         "Can you tell me a story about {a} and {b}?", "I would like a story about {a} and {b}.", "A story about {a} and {b}, please.",
-        "Make up a story in which {a} has something to do with {b}.", "Please write a story about {a} and {b}."]
+        "Make up a story in which {a} has something to do with {b}.", "Please write a story about {a} and {b}.", "Tell me a story about {a} and {b}.",
+        "Story about {a} and {b}", "Write a little story about {a} and {b}.", "Could you write a story about {a} with {b}?", "I want to hear about {a} and {b}.",
+        "Invent a story with {a} and {b}.", "Write me a short tale about {a} and {b}.", "Tell me a short story about {a} and {b}.", "Tell me a tale of {a} and {b}."]
+ONE = ["Tell me a story about {a}.", "Write a story about {a}.", "Write a short story about {a}.", "Can you tell me a story about {a}?", "Story about {a}, please.",
+       "I want a story about {a}.", "Tell me a tale about {a}.", "Make up a story about {a}.", "Tell me something about {a}.", "Do you know a story about {a}?",
+       "A short story about {a}", "Please tell me a story about {a}."]
+NONE = ["Tell me a story.", "Tell me a short story.", "Write a story for me.", "I am bored. Tell me a story!", "Please tell me a bedtime story.", "Do you know a good story?",
+        "Write a short story.", "Can you tell me a story?", "A story, please.", "Tell me another story.", "Write me a story.", "Story please", "Tell a story.",
+        "Tell me a nice story.", "I would like to hear a story.", "Surprise me with a story."]
 STYLES = [("third", "past", "")] * 8 + [("third", "present", " Write it in the present tense."),
                                         ("first", "past", " Let the hero tell it."), ("first", "past", " Write it in the first person."),
                                         ("first", "present", " Write it in the first person and the present tense.")]
+
+
+def _with(question, extra):
+    return question + ("." if extra and question[-1] not in ".?!" else "") + extra
 
 
 def called(hero, rng):
@@ -27,9 +39,7 @@ def make(rng, side):
         return Example([{"role": "text", "content": story(rng, side).text(person, tense)}])
     if kind < 0.35:
         plan = story(rng, side)
-        question = rng.choice(("Tell me a story.", "Tell me a short story.", "Write a story for me.", "I am bored. Tell me a story!",
-                               "Please tell me a bedtime story.", "Do you know a good story?"))
-        return ask(question + extra, plan.text(person, tense), {"all": []}, "story")
+        return ask(_with(rng.choice(NONE), extra), plan.text(person, tense), {"all": []}, "story")
     if kind < 0.43:
         return _continue(rng, side)
     if kind < 0.5:
@@ -37,13 +47,12 @@ def make(rng, side):
     hero = Who(rng, side, animal_share=0.55)
     if kind < 0.6:
         plan = story(rng, side, hero)
-        question = rng.choice(("Tell me a story about {a}.", "Write a story about {a}.", "Can you tell me something about {a}?"))
-        return ask(question.format(a=called(hero, rng)) + extra, plan.text(person, tense), {"all": []}, "story")
+        return ask(_with(rng.choice(ONE).format(a=called(hero, rng)), extra), plan.text(person, tense), {"all": [hero.key] if person == "third" else []}, "story")
     thing = world.paired(rng, side, hero.key, world.THING_LIST + world.TREASURES)
     plan = story(rng, side, hero, thing)
     question = rng.choice(ASKS).format(a=called(hero, rng), b=a(thing))
     keys = [thing] if person == "first" else [thing, hero.key]
-    return ask(question + extra, plan.text(person, tense), {"all": keys}, "story")
+    return ask(_with(question, extra), plan.text(person, tense), {"all": keys}, "story")
 
 
 LATER = ["Another time {H} [be] {inP}.", "The next day {H} [go] to the {P}.", "On {aw} {day} {H} [be] {inP} again.",

@@ -20,18 +20,23 @@ def opening(s, place):
     s.slots.update(P=place, inP=world.PLACES[place] + " the " + place, day=rng.choice(DAYPARTS), aw="",
                    weather=rng.choice(world.WEATHER), town=world.town(rng))
     s.slots["aw"] = a(s.slots["weather"])
-    s.say("There [be/w] once {Hi} who [live/w] near the {P}.",
-          "Once upon a time {Hi} [live/w] near the {P}.",
+    s.say("There [be/w] once {Ha} who [live/w] near the {P}.",
+          "Once upon a time {Ha} [live/w] near the {P}.",
           "It [be/w] {aw} {day} in {town}, and {Hi} [be/w] {inP}.",
           "One {weather} {day} {Hi} [go/w] to the {P}.",
-          "Near {town}, not far from the {P}, [live/w] {Hi}.",
-          "Everybody in {town} [know/w] {Hi}, who [spend/w] every {day} {inP}.")
+          "Near {town}, not far from the {P}, [live/w] {Ha}.",
+          "Everybody in {town} [know/w] {Hi}, who [spend/w] every {day} {inP}.",
+          "In the village of {town} there [be/w] {Ha}.",
+          "In a small house near the {P} [live/w] {Ha}.",
+          "This is the story of {Hi}, who [live/w] near {town}.",
+          "The {day} [be/w] {weather}, and {Hi} [be/w] alone {inP}.",
+          "On {aw} {day} {Hi} [come/w] to the {P}.")
     first = s.paras[-1]
     # In the first person the narrator introduces himself instead.
     first[-1] = FirstLine(first[-1], s.rng.choice((
-        "I [be] {Hi2}, and this [be/w] {aw} {day} {inP}.", "It [be/w] {aw} {day}, and I [be] {inP}.",
-        "I [live] near the {P} in those days.")))
-    s.slots["Hi2"] = s.hero.intro if not s.hero.name else s.hero.name
+        "{Hi2}. It [be/w] {aw} {day}, and I [be] {inP}.", "It [be/w] {aw} {day}, and I [be] {inP}.",
+        "{Hi2}. My home [be/w] near the {P}.", "{Hi2}. Let me tell you what [happen/w] on {aw} {day} {inP}.")))
+    s.slots["Hi2"] = "I am " + s.hero.intro if not s.hero.name else "My name is " + s.hero.name
 
 
 def give_thing(s, who=None, items=None, slot="X"):
@@ -47,48 +52,51 @@ def getting(s):
     """How the hero comes to have X."""
     how = s.rng.choice(("found", "bought", "was given", "made"))
     if how == "found":
-        s.say("Under a bush {h} [find] {aX}.", "On the way {h} [find] {aX} in the grass.",
-              "Behind an old wall something [catch/w] {hp} eye. It [be/w] {aX}.")
+        s.say("Under a bush {h} [find] {aX}.", "On the way {h} [find] {aX} in the grass.", "There, half under the leaves, [lie/w] {aX}.",
+              "Behind an old wall something [catch/w] {hp} eye. It [be/w] {aX}.", "One day {h} [find] {aX} by the road, and nobody [know/w] whose it [be/w].")
     elif how == "bought":
         n = s.rng.randint(2, 9)
         s.slots["coins"] = count_word(n)
         s.say("At the market {h} [buy] {aX} for {coins} coins.",
-              "{H} [pay] {coins} coins for {aX}, which [be/w] all the money {h} [have].")
+              "{H} [pay] {coins} coins for {aX}, which [be/w] all the money {h} [have].",
+              "An old man [sell/w] {ho} {aX} for {coins} coins.", "For {coins} coins {h} [get] {aX} from a trader.")
         s.ask("how many", "How many coins did {H} pay for the {X}?", "{^H} paid {coins} coins.", "{coins}")
     elif how == "was given":
-        s.slots["giver"] = s.rng.choice(("grandmother", "uncle", "aunt", "neighbour", "teacher", "brother"))
+        s.slots["giver"] = s.rng.choice(("grandmother", "uncle", "aunt", "neighbour", "teacher", "brother", "sister", "grandfather"))
         s.say("That {day} {hp} {giver} [give/w] {ho} {aX}. \"You will need it one day,\" the {giver} [say/w].",
-              "\"Take this,\" {hp} {giver} [say/w], and [put/w] {aX} into {hp} hands.")
+              "\"Take this,\" {hp} {giver} [say/w], and [put/w] {aX} into {hp} hands.",
+              "For {hp} birthday {h} [get] {aX} from {hp} {giver}.")
         s.ask("who", "Who gave {H} the {X}?", "The {giver} gave it to {H}.", "{giver}")
     else:
         s.say("All week {h} [have] worked on {aX}, and now it [be/w] ready.",
-              "{H} [be] good at making things. This time {h} [have] made {aX}.")
+              "{H} [be] good at making things. This time {h} [have] made {aX}.", "With {hp} own hands {h} [have] made {aX}.")
     s.event({"found": "{H} [find] {aX}.", "bought": "{H} [buy] {aX}.", "was given": "{H} [get] {aX} from {hp} {giver}.",
              "made": "{H} [make] {aX}."}[how])
 
 
-GOALS = [("{H} [want] to get to {town} in time for {feast}.", "get to {feast}", "At {feast} everyone [cheer/w] when {h} [arrive]."),
-         ("{Hs} friend [be/w] ill in {town}, and {H} [want] to bring {fp} some {food}.", "bring {food} to a sick friend",
+GOALS = [("{H} [want] to get to {far} in time for {feast}.", "get to {feast}", "At {feast} everyone [cheer/w] when {h} [arrive]."),
+         ("{Hs} friend [be/w] ill in {far}, and {H} [want] to bring {fp} some {food}.", "bring {food} to a sick friend",
           "The friend [eat/w] the {food} and [smile/w] for the first time in days."),
-         ("{H} [have] to carry a letter to {town} before sunset.", "carry a letter to {town}",
+         ("{H} [have] to carry a letter to {far} before sunset.", "carry a letter to {far}",
           "The letter [arrive/w] just as the sun [touch/w] the roofs."),
-         ("{H} [long] to see the sea, which [lie/w] behind {town}.", "see the sea",
+         ("{H} [long] to see the sea, which [lie/w] behind {far}.", "see the sea",
           "And there [be/w] the sea at last, blue and endless."),
-         ("{H} [hope] to sell {hp} {food} in {town}.", "sell {food} in {town}", "By noon all the {food} [be/w] sold."),
-         ("Far away in {town} {hp} sister [be/w] waiting, and {H} [have] promised to visit her.", "visit a sister in {town}",
+         ("{H} [hope] to sell {hp} {food} in {far}.", "sell {food} in {far}", "By noon everything [be/w] sold."),
+         ("Far away in {far} {hp} sister [be/w] waiting, and {H} [have] promised to visit her.", "visit a sister in {far}",
           "{Hs} sister [run/w] out of the house and [hug/w] {ho}."),
-         ("A strange light [shine/w] every night above {town}, and {H} [want] to know why.", "find out about the light above {town}",
+         ("A strange light [shine/w] every night above {far}, and {H} [want] to know why.", "find out about the light above {far}",
           "The light, it [turn/w] out, [be/w] only a mirror on the church tower. {H} [laugh] out loud.")]
 
 
 def goal(s):
     rng = s.rng
     want, goal, reached = rng.choice(GOALS)
-    s.slots.update(feast=rng.choice(world.EVENTS), food=rng.choice(world.FOODS), fp=rng.choice(("him", "her")),
-                   town=rng.choice([t for t in world.TOWNS if t != s.slots["town"]]))
+    food = rng.choice(world.FOODS)
+    s.slots.update(feast=rng.choice(world.EVENTS), food=food, fp=rng.choice(("him", "her")),
+                   far=next(t for t in world.towns(rng, 2) if t != s.slots["town"]))
     s.say(want)
     s.event(want)
-    s.ask("why", "Why did {H} set out?", "{^H} wanted to " + goal + ".", goal.split(" {")[0] if "{town}" in goal else goal)
+    s.ask("why", "Why did {H} set out?", "{^H} wanted to " + goal + ".", goal.split(" to {far}")[0].split(" in {far}")[0].split(" above")[0])
     return reached
 
 
@@ -105,11 +113,14 @@ MORALS = ["kindness comes back", "a small thing can be a great help", "one shoul
 
 def ending(s, moral=None):
     s.slots["moral"] = moral or s.rng.choice(MORALS)
-    s.slots["feel2"] = s.rng.choice(("careful", "patient", "cheerful", "brave"))
+    s.slots["feel2"] = s.rng.choice(("careful", "patient", "cheerful"))
     s.slots["feel"] = s.rng.choice(("happy", "proud", "tired but happy", "grateful", "calm"))
-    s.say("From that day on {h} [know] that {moral}.", "And that [be/w] the end of it, or almost.",
-          "{H} [smile], for {h} [know] now that {moral}.", "Years later {h} still [like] to talk about it.",
-          "After that {h} [be] a little wiser and much more {feel2}.", "{H} [be] {feel} and [sleep] well that night.",
-          "And whenever it [be/w] {weather}, {H} [think] of that day.", "{^h} [go] home {feel}.",
-          "\"Well,\" {H} [say], \"I will not forget this.\"", "That night {h} [tell] the whole story at home, twice.",
-          "{^h} [learn] something that {day}: {moral}.")
+    s.say("From that day on {H} [know] that {moral}.", "And so everything [end/w] well.",
+          "\"What a day!\" {H} [say], and [fall] asleep at once.", "And {H} never [forget] that {moral}.",
+          "For weeks {H} [talk] of nothing else.", "That evening the stars [shine/p] brighter than ever.",
+          "\"You see,\" {H} [say] later, \"{moral}.\"",
+          "{H} [smile], for {h} [know] now that {moral}.", "Years later {H} still [like] to talk about it.",
+          "Now {H} [be] a little wiser and much more {feel2}.", "{H} [be] {feel} and [sleep] well that night.",
+          "And whenever it [be/w] {weather}, {H} [think] of that day.", "{^H} [go] home {feel}.",
+          "\"Well,\" {H} [say], \"I will not forget this.\"", "That night {H} [tell] the whole story at home, twice.",
+          "{^H} [learn] something that {day}: {moral}.")

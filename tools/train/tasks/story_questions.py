@@ -4,9 +4,9 @@ import re
 from example import Example, model, user
 from grammar import cap, realise
 from tasks.plots import story
-from tasks.stories import called
+from tasks.stories import NONE, ONE, called
 
-FRAMES = ["{s}\n\n{q}", "Read this story and answer the question.\n\n{s}\n\nQuestion: {q}", "Here is a story.\n\n{s}\n\n{q}",
+FRAMES = ["{s}\n\n{q}", "Answer a question about this story: {s}\n\n{q}", "{s}\n{q}", "Text:\n{s}\n\n{q}", "Here is a short story:\n\n{s}\n\nNow tell me: {q}", "Read this story and answer the question.\n\n{s}\n\nQuestion: {q}", "Here is a story.\n\n{s}\n\n{q}",
           "{s}\n\n{q}", "Story: {s}\n\nQuestion: {q}", "{q} Here is the story:\n\n{s}"]
 
 
@@ -19,7 +19,7 @@ def order_question(rng, plan):
     one, two = sorted(rng.sample(range(len(plan.events)), 2))
     texts = [realise(plan.events[i], plan.slots).rstrip(".") for i in (one, two)]
     swapped = texts[::-1] if rng.random() < 0.5 else texts
-    return dict(question="What happened first?\nA: %s.\nB: %s." % tuple(swapped),
+    return dict(question=rng.choice(("What happened first?", "Which came first?", "Which of these happened first?")) + "\nA: %s.\nB: %s." % tuple(swapped),
                 answer="%s happened first: %s." % ("B" if swapped is not texts else "A", texts[0]),
                 key="b happened" if swapped is not texts else "a happened", rivals=[])
 
@@ -43,13 +43,14 @@ def make(rng, side):
     first = pool[0]
     if rng.random() < 0.2:
         # The model told the story itself.
-        asked = "Tell me a story about %s." % called(plan.hero, rng) if rng.random() < 0.6 else "Tell me a story."
+        asked = rng.choice(ONE).format(a=called(plan.hero, rng)) if rng.random() < 0.6 else rng.choice(NONE)
         turns = [user(asked), model(plan.text()), user(first["question"])]
     else:
-        turns = [user(rng.choice(FRAMES).format(s=text, q=first["question"]))]
+        frames = FRAMES[:-1] if "\n" in first["question"] else FRAMES
+        turns = [user(rng.choice(frames).format(s=text, q=first["question"]))]
     think = rng.random() < 0.2 and thought(rng, text, first)
     if think:
-        turns.append(model(first["answer"], think))
+        turns.append(model(cap(first["answer"]), think))
         return Example(turns, expectation(first), "words", think=True)
     turns.append(model(cap(first["answer"])))
     last = first

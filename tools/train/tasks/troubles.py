@@ -44,7 +44,7 @@ TROUBLES = {
         rescue=["{H} [bring] the {X} and [get] {Wo} safely to dry land."],
         why="the bridge over the {T} was gone"),
     "locked": dict(
-        at=["gate", "door", "shed", "chest"],
+        at=["gate", "door", "shed door", "stable door"],
         meet=["But the {T} [be/w] locked. {H} [knock] and [knock], and nobody [come/w].",
               "{^h} [push] the {T}. It [do/w] not move. Someone [have/w] locked it."],
         solve=["{H} [try] the {X} in the lock. It [turn/w] with a click.",
@@ -89,8 +89,8 @@ TROUBLES = {
         rescue=["{H} [sound] the {X}, and {Ws} [follow/w] the sound out of the fog."],
         why="nobody could see through the fog at the {T}"),
     "sad": dict(
-        at=["fountain", "bench", "crossroads", "gate"],
-        meet=["At the {T} the gatekeeper [be/w] weeping so hard that he [forget/w] to let anyone through.",
+        at=["gate", "bridge", "tower", "crossroads"],
+        meet=["At the {T} the watchman [be/w] weeping so hard that he [forget/w] to let anyone through.",
               "A crying child [sit/w] at the {T} and [will/w] not tell anyone the way."],
         solve=["{H} [sit] down with the {X} and [do] {hp} best, until the tears [turn/p] into a laugh.",
                "Then {H} [take] out the {X}. Before long there [be/w] a smile, and the way [be/w] free."],

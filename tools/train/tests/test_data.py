@@ -1,4 +1,5 @@
 """Tests of the training data: python3 tools/train/tests/test_data.py (a few seconds, standard library only)."""
+import collections
 import itertools
 import json
 import os
@@ -64,9 +65,41 @@ class Data(unittest.TestCase):
 
     def test_templates_are_filled(self):
         for row in TRAIN + EVAL:
-            if row["task"] in ("stories", "story_questions", "chat", "pictures", "clips"):
+            if row["task"] in ("stories", "story_questions", "chat"):
                 self.assertIsNone(re.search(r"[{}\[\]]", row["text"]), row["text"])
             self.assertNotIn("  ", row["text"].replace("    ", "").replace("\n  ", "\n"))
+
+
+class Evaluation(unittest.TestCase):
+    def test_the_evaluation_set_is_what_its_command_writes(self):
+        with open(os.path.join(os.path.dirname(HERE), "eval.jsonl"), encoding="utf-8") as file:
+            stored = [json.loads(line) for line in file]
+        self.assertEqual(stored, json.loads(json.dumps(make_data.fixed_set(1, 40))))
+        self.assertEqual({g: 40 for g in make_data.GROUPS}, dict(collections.Counter(r["group"] for r in stored)))
+
+    def test_every_group_but_prose_is_judged(self):
+        for row in EVAL:
+            self.assertEqual(row["check"] is None, row["group"] == "prose", row)
+
+    def test_a_group_holds_what_its_name_says(self):
+        for row in EVAL:
+            if row["group"] == "addition":
+                self.assertEqual((row["check"], row["task"]), ("number", "arithmetic"))
+            if row["group"] in ("json", "tool_call"):
+                self.assertEqual(row["check"], {"json": "json_equal", "tool_call": "tool_call"}[row["group"]])
+            if row["group"] in ("pictures", "clips"):
+                self.assertIn("<|image|>" if row["group"] == "pictures" else "<|video|>", row["text"][:row["prompt"]])
+
+    def test_mixed_conversations_are_long_and_fit_the_context(self):
+        talks = [r["text"] for r in TRAIN if r["task"] == "mixed"]
+        self.assertLess(max(map(len, talks)), 14500)
+        self.assertGreater(max(map(len, talks)), 9000)
+        self.assertGreater(sum(t.count("<|turn>user") > 3 for t in talks), len(talks) // 3)
+
+    def test_a_name_told_is_the_name_recalled(self):
+        for row in TRAIN:
+            for name in re.findall(r"<\|turn>model\n(?:<\|channel>thought\n<channel\|>)?[^<]*?[Yy]our name is (\w+)", row["text"]):
+                self.assertRegex(row["text"], r"(?i)(?:my name is|i am|call me) " + name)
 
 
 class Checks(unittest.TestCase):
@@ -85,6 +118,12 @@ class Checks(unittest.TestCase):
         self.assertFalse(checks.json_equal('{"age": 5}', {"age": 4}))
         self.assertFalse(checks.words("Mara and Tom did.", {"all": ["mara"], "none": ["tom"]}))
         self.assertFalse(checks.tool_call("<|tool_call>call:f{a:2}<tool_call|>", ["call:f{a:1}"]))
+        self.assertFalse(checks.words("AHOY", {"all": [], "begin": "Ahoy!"}))
+        self.assertFalse(checks.words("Hello there", {"all": [], "case": "upper"}))
+        self.assertFalse(checks.words("A red circle and a blue star.", {"all": ["red circle"], "shapes": 1}))
+        self.assertFalse(checks.members("Fox and table.", {"count": 2, "of": ["fox", "owl"]}))
+        self.assertTrue(checks.members("- fox\n- owl", {"count": 2, "of": ["fox", "owl"]}))
+        self.assertFalse(checks.overlap("The fox slept all day in the sun.", "Mara found a key and opened the door."))
         self.assertFalse(checks.story("A fox ran. A fox ran. A fox ran. A fox ran. A fox ran.", {"all": ["fox"]}))
 
     def test_sums_are_right(self):

@@ -1,0 +1,49 @@
+#include "cli/default_model.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace slip::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kFoldersAbove = 3;
+
+bool is_model(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / "config.json", ignored);
+}
+
+}  // namespace
+
+std::string find_default_model(const fs::path& program) {
+  const fs::path own = program.parent_path();
+  fs::path folder = own;
+  for (int i = 0; i <= kFoldersAbove; ++i, folder = folder.parent_path()) {
+    for (const fs::path& place : {folder / kDefaultModel, folder / "share/slipstream" / kDefaultModel}) {
+      if (is_model(place)) return place.string();
+    }
+  }
+  // Relative, so that it holds when build and source move together.
+  const fs::path source = (own / SLIP_SOURCE_FROM_BUILD / kDefaultModel).lexically_normal();
+  return is_model(source) ? source.string() : "";
+}
+
+std::string use_default_model(ModelOptions& options) {
+  if (!options.model.empty()) return "";
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) options.model = find_default_model(program);
+  if (options.model.empty()) {
+    fail_usage(
+        "no model is named, and the demonstration model {} is not where this program was built or installed; "
+        "name a model with -m MODEL",
+        kDefaultModel);
+  }
+  return fmt::format("no model named: using the demonstration model in {}\n", kDefaultModel);
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,59 @@
+// The demonstration model itself, as a person meets it: no model named, sensible text, speculation at work.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace slip::cli {
+namespace {
+
+using nlohmann::json;
+using test::Result;
+
+class Demonstration : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(std::string(SLIP_TEST_DATA) + "/../models/tiny/config.json"))
+      GTEST_SKIP() << "models/tiny is not in this source tree";
+  }
+  static json generate(std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", "-t", "1", "--json", "-q", "--temp", "0", "-n", "120", "-p",
+                               "Tell me a story about a fox and a lantern."});
+    const Result result = test::run(more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return json::parse(result.out);
+  }
+};
+
+TEST_F(Demonstration, tells_a_story_without_any_flag) {
+  const Result result = test::run({"generate", "-p", "Tell me a story about a fox and a lantern."});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(result.err.starts_with("no model named: using the demonstration model in models/tiny\n"));
+  EXPECT_NE(result.err.find("tiny-assistant, found for the model"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("tokens per pass"), std::string::npos) << result.err;
+  EXPECT_NE(result.out.find("fox"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("<|"), std::string::npos) << result.out;
+}
+
+TEST_F(Demonstration, says_the_same_with_its_assistant_and_is_guessed_right) {
+  const json plain = generate({"--draft-kind", "none"});
+  const json drafted = generate({"--draft-kind", "mtp", "--draft-depth", "4"});
+  EXPECT_EQ(drafted["tokens"], plain["tokens"]);
+  EXPECT_GT(drafted["statistics"]["speculation"]["tokens_per_pass"].get<double>(), 1.5);
+}
+
+TEST_F(Demonstration, ends_its_replies) {
+  EXPECT_EQ(generate({"-n", "2000"})["finish_reason"], "stop id");
+}
+
+TEST_F(Demonstration, remembers_in_chat) {
+  const Result result =
+      test::run({"chat", "-t", "1", "--temp", "0"}, "Tell me a story about a fox and a lantern.\n/stats\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("conversation: 2 messages"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace slip::cli
