@@ -69,8 +69,8 @@ std::string announcement(const GenerateOptions& options, const LoadedModel& mode
 }
 
 /// How it went, after it.
-std::string closing(const SpeedReport& report, const LoadedModel& model, const Drafters& drafters) {
-  std::string text = fmt::format("{} | {}\n", statistics_text(report), model.backend->description());
+std::string closing(const SpeedReport& report, const Drafters& drafters) {
+  std::string text = statistics_text(report) + "\n";
   if (drafters.speculator == nullptr) return text;
   const std::string speculation = speculation_text(report.stats.speculation);
   if (!speculation.empty()) text += fmt::format("drafting: {}\n", speculation);
@@ -86,7 +86,7 @@ void report_answer(const GenerateOptions& options, const Answer& answer, const L
     if (answer.hidden() > 0)
       write_err(fmt::format("{} of thoughts are not shown; --show-thinking on shows them\n",
                             bytes_text(answer.hidden())));
-    write_err(closing(report, model, drafters));
+    write_err(closing(report, drafters));
   }
   if (!options.json) return;
   ordered_json out = answer.json();

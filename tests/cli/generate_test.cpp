@@ -172,10 +172,11 @@ TEST_F(Generate, obeys_a_bias_and_ends_before_a_stop_text) {
 TEST_F(Generate, prints_settings_and_a_line_of_statistics_and_nothing_else_to_stderr) {
   const Result plain =
       generate({"-p", "hi", "-n", "8", "--temp", "0", "--logit-bias", kEndless, "--draft-kind", "none"});
-  EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 2) << plain.err;
-  EXPECT_TRUE(plain.err.starts_with("drafting: none, as told\n")) << plain.err;
+  EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 3) << plain.err;
+  EXPECT_TRUE(plain.err.starts_with("device: cpu, ")) << plain.err;
+  EXPECT_NE(plain.err.find("\ndrafting: none, as told\n"), std::string::npos) << plain.err;
   const Result result = generate({"-p", "hi", "-n", "8", "--temp", "0", "--logit-bias", kEndless});
-  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 3) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 4) << result.err;
   EXPECT_NE(result.err.find("no assistant was found for the model"), std::string::npos) << result.err;
   for (const char* part : {"prompt ", "tok/s", "GB/s", "% of", "first token"}) {
     EXPECT_NE(result.err.find(part), std::string::npos) << result.err;

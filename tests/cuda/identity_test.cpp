@@ -17,7 +17,8 @@ void expect_identical(test::IdentitySuite& suite, const std::string& what,
   const auto result = suite.differences(speculator);
   for (const auto& difference : result.differences) ADD_FAILURE() << what << ": " << difference;
   for (const auto& failure : result.failures) ADD_FAILURE() << what << ": " << failure;
-  EXPECT_GT(result.drafted, 0) << what;
+  EXPECT_TRUE(result.drafted > 0 || what == "suffix")
+      << what << " drafted nothing";  // may find nothing to copy
 }
 
 class CudaIdentityOf : public test::GpuTest, public testing::WithParamInterface<const char*> {};
