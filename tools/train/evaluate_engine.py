@@ -1,7 +1,8 @@
-"""Judges models/tiny with the C++ engine: python3 evaluate_engine.py BUILD/slipstream MODEL EVAL.jsonl [--hf ANSWERS.jsonl]
+"""Judges models/tiny with the C++ engine: python3 evaluate_engine.py BUILD/slipstream MODEL EVAL.jsonl [--hf ANSWERS.jsonl] [--card FILE]
 
 Needs nothing but Python.  Greedy answers are judged per group as by evaluate.py; with --hf they are also compared with the ids that
-transformers wrote.  Then tokens per pass of every drafter, at temperature 0 and 1, per group.
+transformers wrote.  Then tokens per pass of every drafter, at temperature 0 and 1, per group, and the first ten stories.  With --card the
+figures replace those between the marks of a model card.
 """
 import argparse
 import collections
@@ -12,6 +13,8 @@ import tempfile
 
 import checks
 
+MARKS = "<!-- figures -->", "<!-- end of figures -->"
+STORIES = 10
 VISIBLE_END = ("<turn|>", "<|tool_response>", "<eos>")
 SPEEDS = ("stories", "prose", "json", "copying", "editing", "story_questions", "addition", "code", "tool_call")
 
@@ -35,18 +38,18 @@ def run(program, model, rows, most, *options):
             return [json.loads(line) for line in lines]
 
 
-def judge(rows, replies):
+def judge(rows, replies, say):
     right, total = collections.Counter(), collections.Counter()
     for row, reply in zip(rows, replies):
         if row.get("check"):
             right[row["group"]] += checks.check(row["check"], answer_of(reply["text"]), row["expect"])
             total[row["group"]] += 1
-    print("| group | right | of |\n|---|---|---|")
+    say("| group | right | of |\n|---|---|---|")
     for group in sorted(total):
-        print("| %s | %.1f %% | %d |" % (group, 100 * right[group] / total[group], total[group]))
+        say("| %s | %.1f %% | %d |" % (group, 100 * right[group] / total[group], total[group]))
 
 
-def compare(rows, replies, path):
+def compare(rows, replies, path, say):
     """Ids against those of transformers; a difference is possible only where two tokens are nearly equal."""
     with open(path, encoding="utf-8") as lines:
         other = {(a["group"], a["prompt"]): a["ids"] for a in map(json.loads, lines)}
@@ -56,17 +59,33 @@ def compare(rows, replies, path):
         if ids is not None:
             seen += 1
             same += ids == reply["tokens"]
-    print("%d of %d answers have the same ids as transformers'" % (same, seen))
+    say("\n%d of %d answers have the same ids as transformers'" % (same, seen))
 
 
 def passes(rows, replies):
-    """Tokens per pass by group: all tokens over all rounds."""
+    """Tokens per pass by group: all tokens over all rounds.  The first token is the prompt's."""
     tokens, rounds = collections.Counter(), collections.Counter()
     for row, reply in zip(rows, replies):
-        for group in (row["group"], "all"):
-            tokens[group] += len(reply["tokens"])
-            rounds[group] += reply["rounds"]
+        tokens[row["group"]] += len(reply["tokens"]) - 1
+        rounds[row["group"]] += reply["rounds"]
     return {g: tokens[g] / rounds[g] for g in tokens if rounds[g]}
+
+
+def stories(rows, replies, say):
+    """The first ones of the evaluation set, as they come."""
+    told = [(row, reply) for row, reply in zip(rows, replies) if row["group"] == "stories"][:STORIES]
+    say("\nThe first ten stories of the evaluation set, greedy, unselected:")
+    for row, reply in told:
+        asked = row["text"][:row["prompt"]].split("<|turn>user\n")[-1].split("<turn|>")[0]
+        say("\n**%s**\n\n> %s" % (asked.replace("\n", " "), answer_of(reply["text"]).replace("\n", "\n> ")))
+
+
+def into_card(path, lines):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    begin, end = text.index(MARKS[0]) + len(MARKS[0]), text.index(MARKS[1])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text[:begin] + "\n\n" + "\n".join(lines) + "\n\n" + text[end:])
 
 
 def main():
@@ -75,27 +94,37 @@ def main():
     parser.add_argument("model")
     parser.add_argument("data")
     parser.add_argument("--hf", help="answers of evaluate.py to compare with")
+    parser.add_argument("--card", help="model card whose figures are to be replaced")
     parser.add_argument("--most", type=int, default=320)
     options = parser.parse_args()
-    with open(options.data, encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if not row.get("images")]
+    lines = []
+
+    def say(text):
+        print(text, flush=True)
+        lines.append(text)
+
+    with open(options.data, encoding="utf-8") as file:
+        rows = [row for row in map(json.loads, file) if not row.get("images")]
     plain = run(options.program, options.model, rows, options.most, "--temp", "0", "--draft-kind", "none")
-    judge(rows, plain)
+    judge(rows, plain, say)
     if options.hf:
-        compare(rows, plain, options.hf)
+        compare(rows, plain, options.hf, say)
     few = [row for row in rows if row["group"] in SPEEDS]
     beside = options.model.rstrip("/")
     kinds = {"assistant, depth 4": ["--draft-kind", "mtp", "--draft-depth", "4", "--draft-model", beside + "-assistant"],
              "DFlash, block 8": ["--draft-kind", "dflash", "--draft-depth", "7", "--draft-model", beside + "-dflash"],
-             "auto": ["--draft-model", beside + "-assistant"]}
-    print("\n| tokens per pass | %s |\n|---|%s" % (" | ".join(SPEEDS), "---|" * len(SPEEDS)))
+             "auto": ["--draft-model", beside + "-assistant", "--parallel", "1"]}
+    say("\n| tokens per pass | %s |\n|---|%s" % (" | ".join(SPEEDS), "---|" * len(SPEEDS)))
     for temperature in (0, 1):
         for kind, more in kinds.items():
             replies = run(options.program, options.model, few, options.most, "--temp", str(temperature), *more)
             if temperature == 0 and [r["tokens"] for r in replies] != [p["tokens"] for row, p in zip(rows, plain) if row["group"] in SPEEDS]:
                 raise SystemExit("%s changed the text: that must never be" % kind)
             got = passes(few, replies)
-            print("| %s, temperature %d | %s |" % (kind, temperature, " | ".join("%.2f" % got[g] if g in got else "-" for g in SPEEDS)))
+            say("| %s, temperature %d | %s |" % (kind, temperature, " | ".join("%.2f" % got[g] if g in got else "-" for g in SPEEDS)))
+    stories(rows, plain, say)
+    if options.card:
+        into_card(options.card, lines)
 
 
 if __name__ == "__main__":
