@@ -1,5 +1,5 @@
-// Times the narrow product of the CUDA executor alone, per shape and width: launches over matrices that together
-// are several times the second-level cache, in one recorded graph, as a step has them.
+// Times the narrow product of the CUDA executor alone, per shape and width: launches over matrices that
+// together are several times the second-level cache, in one recorded graph, as a step has them.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -44,7 +44,8 @@ void run(int argc, char** argv) {
   prepare_products(gpu);
   const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
   constexpr size_t kBytes = size_t{3} << 30;
-  DeviceMemory weights(kBytes, "matrices"), activations(size_t{64} << 20, "rows"), out(size_t{64} << 20, "out");
+  DeviceMemory weights(kBytes, "matrices"), activations(size_t{64} << 20, "rows"),
+      out(size_t{64} << 20, "out");
   std::vector<uint32_t> noise(1 << 22);
   for (size_t i = 0; i < noise.size(); ++i) {
     // Any bits are codes; as scales, positive numbers around one in both halves.
@@ -69,22 +70,24 @@ void run(int argc, char** argv) {
   }
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
-  const Case cases[] = {{"e2b qkv", 2560, 1536, false},      {"e2b o", 1536, 2048, false},
-                        {"e2b gate up", 12288, 1536, true},  {"e2b down", 1536, 12288, false, 4},
-                        {"e2b ple gate", 256, 1536, false},  {"e2b ple proj", 1536, 256, false},
-                        {"26b qkv", 8192, 2816, false},      {"26b o", 2816, 4096, false, 2},
-                        {"26b gate up", 2112, 2816, true},   {"12b down", 3840, 15360, false, 4},
-                        {"31b qkv", 16384, 5376, false},     {"31b o", 5376, 8192, false, 2},
-                        {"31b gate up", 21504, 5376, true},  {"31b down", 5376, 21504, false, 4},
+  const Case cases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2048, false},
+                        {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
+                        {"e2b ple gate", 256, 1536, false}, {"e2b ple proj", 1536, 256, false},
+                        {"26b qkv", 8192, 2816, false},     {"26b o", 2816, 4096, false, 2},
+                        {"26b gate up", 2112, 2816, true},  {"12b down", 3840, 15360, false, 4},
+                        {"31b qkv", 16384, 5376, false},    {"31b o", 5376, 8192, false, 2},
+                        {"31b gate up", 21504, 5376, true}, {"31b down", 5376, 21504, false, 4},
                         {"31b head", 262144, 5376, false}};
   const std::vector<int> widths = quick ? std::vector<int>{1} : std::vector<int>{1, 2, 4, 8, 16};
   for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
     if (quick && format != Format::kAffine4) break;
     fmt::print("\n{}: us per launch (share of bandwidth) at widths 1, 2, 4, 8, 16\n",
-               format == Format::kAffine4 ? "4 bits" : format == Format::kAffine8 ? "8 bits" : "bf16");
+               format == Format::kAffine4   ? "4 bits"
+               : format == Format::kAffine8 ? "8 bits"
+                                            : "bf16");
     for (const Case& one : cases) {
-      std::string line = fmt::format("{:14} {:6.1f} MB ", one.name,
-                                     static_cast<double>(shape(one, format).bytes()) / 1e6);
+      std::string line =
+          fmt::format("{:14} {:6.1f} MB ", one.name, static_cast<double>(shape(one, format).bytes()) / 1e6);
       for (const int width : widths) {
         PackedMatrix packed = shape(one, format);
         const size_t stride = (packed.bytes() + 255) / 256 * 256;
@@ -106,7 +109,8 @@ void run(int argc, char** argv) {
             segment.in.epsilon = 1e-6f;
             segment.normed = one.slices == 1;
             segment.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
-            segment.out = reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;
+            segment.out =
+                reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;
             segment.out_stride = one.rows;
           }
           plan_blocks(gpu, job, 1);
