@@ -3,6 +3,9 @@
 // next() deals out chunks of work. Between runs the threads spin for a moment and then sleep, so an idle
 // process uses no CPU.
 //
+// A pool as large as the set of processors keeps each of its threads on one of them, the thread that calls
+// run() from the first call on. Threads that one starts later inherit its processor.
+//
 // Invariants: run() is called from one thread at a time; that caller is thread 0; nothing in here allocates.
 #pragma once
 
@@ -47,6 +50,8 @@ class ThreadPool {
   void worker(int thread);
 
   const int size_;
+  const std::vector<int> cpus_;  // one for each thread; empty = wherever the scheduler puts them
+  std::thread::id caller_;       // who has been put on cpus_[0]
   std::vector<std::thread> threads_;
   void (*work_)(void*, int) = nullptr;
   void* context_ = nullptr;
@@ -64,7 +69,8 @@ class ThreadPool {
   std::condition_variable wake_;
 };
 
-/// Threads to use when the user names none: the cores this process may run on.
+/// Threads to use when the user names none: the processors this process may run on, or as many as its
+/// container pays for.
 int default_threads();
 
 }  // namespace slip

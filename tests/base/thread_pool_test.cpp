@@ -1,8 +1,10 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <chrono>
+#include <cstring>
 
 namespace slip {
 namespace {
@@ -93,6 +95,36 @@ TEST(ThreadPool, a_pool_can_end_while_its_threads_spin_or_sleep) {
 
 TEST(ThreadPool, there_is_at_least_one_thread_by_default) {
   EXPECT_GE(default_threads(), 1);
+}
+
+int allowed_now() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+TEST(ThreadPool, one_as_large_as_the_machine_keeps_its_threads_apart_and_others_leave_them_free) {
+  if (default_threads() < 2) GTEST_SKIP() << "this machine has one processor";
+  std::thread([] {  // whoever calls run() keeps its place, so this must not be the thread of the other tests
+    cpu_set_t every;
+    std::memset(&every, 0xff, sizeof(every));
+    sched_setaffinity(0, sizeof(every), &every);  // they may have given theirs, and so this one, a place
+    const int all = default_threads();
+    if (allowed_now() != all) return;  // fewer were allowed to the whole program
+    std::atomic<int> placed{0};
+    ThreadPool(all - 1).run([&](int) { placed += allowed_now() == 1; });
+    EXPECT_EQ(placed.load(), 0);
+    std::vector<int> cpus(static_cast<size_t>(all), -1);
+    ThreadPool(all).run([&](int thread) {
+      placed += allowed_now() == 1;
+      cpus[static_cast<size_t>(thread)] = sched_getcpu();
+    });
+    EXPECT_EQ(placed.load(), all);
+    std::sort(cpus.begin(), cpus.end());
+    EXPECT_EQ(std::unique(cpus.begin(), cpus.end()), cpus.end());
+    EXPECT_EQ(default_threads(), all);  // of the process, though its caller now has one processor
+  })
+      .join();
 }
 
 }  // namespace
