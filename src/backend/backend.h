@@ -13,6 +13,7 @@
 #include "backend/drafting.h"
 #include "kv/cache.h"
 #include "model/config.h"
+#include "model/program.h"
 
 namespace slip::backend {
 
@@ -61,5 +62,8 @@ class Backend {
   /// Effective settings for people: "cpu, 2 threads, AVX-512 VNNI, 8-bit activations".
   virtual std::string description() const = 0;
 };
+
+/// Seconds of each phase of a program, added up by kind.
+std::vector<Backend::PhaseTime> by_kind(const model::Program& program, std::span<const double> seconds);
 
 }  // namespace slip::backend

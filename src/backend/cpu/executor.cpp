@@ -130,7 +130,7 @@ void Executor::plan_memory(Carver& carver) {
   plan_attention_memory(carver);
 }
 
-Output Executor::run(const model::Program& program, std::span<const StepRow> rows,
+Output Executor::run(const model::Program& program, std::span<const InputRow> rows,
                      std::span<const kv::Cache* const> caches) {
   SLIP_CHECK(static_cast<int>(rows.size()) <= max_rows_);
   program_ = &program;

@@ -10,12 +10,12 @@
 #include <memory>
 #include <vector>
 
-#include "backend/batch.h"
 #include "backend/cpu/attention.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/packed_weights.h"
 #include "backend/cpu/rotary.h"
 #include "backend/cpu/rows.h"
+#include "backend/input_rows.h"
 #include "base/thread_pool.h"
 #include "model/program.h"
 
@@ -40,29 +40,12 @@ struct Network {
   int context_inputs = 0;               // taps * h
 };
 
-/// Keys a row sees, by position: [first, end).
-struct KeySpan {
-  int first = 0;
-  int end = 0;
-};
-
-/// One row of a step.
-struct StepRow {
-  int token = 0;
-  const float* embedding = nullptr;  // replaces the token's, see Row
-  const float* input = nullptr;      // hidden state of a draft step, taps of a context row
-  int position = 0;
-  int cache = 0;  // index into the step's caches; rows of one cache stand together
-  bool output = true;
-  KeySpan sliding = {}, full = {};
-};
-
 class Executor {
  public:
   Executor(const Network& network, ThreadPool& pool, const CpuOptions& options, int max_rows);
 
   /// The rows and caches must stay until it returns. Rows are written to the slots of their positions.
-  Output run(const model::Program& program, std::span<const StepRow> rows,
+  Output run(const model::Program& program, std::span<const InputRow> rows,
              std::span<const kv::Cache* const> caches);
   int max_rows() const { return max_rows_; }
 
@@ -176,7 +159,7 @@ class Executor {
   /// The same for a pair of matrices whose product is rounded as soon as it is there: whole rounding blocks.
   static int64_t gated_panels_per_piece(const PackedMatrix& gate);
 
-  const StepRow& active(int row) const {
+  const InputRow& active(int row) const {
     return step_rows_[static_cast<size_t>(rows_[static_cast<size_t>(row)])];
   }
   const model::LayerConfig& layer_config(int layer) const {
@@ -221,7 +204,7 @@ class Executor {
 
   // The step under way.
   const model::Program* program_ = nullptr;
-  std::span<const StepRow> step_rows_;
+  std::span<const InputRow> step_rows_;
   std::span<const kv::Cache* const> caches_;
   std::vector<int> rows_;  // active rows as indices into step_rows_; capacity max_rows
   int row_count_ = 0;

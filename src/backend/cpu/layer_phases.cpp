@@ -38,7 +38,7 @@ void Executor::per_layer_inputs(int thread) {
   multiply({{&packed_.per_layer_projection, &per_layer_, panels}}, stream_, thread);
   const float project_scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
   parallel(thread, row_count_, [&](int64_t i) {
-    const StepRow& row = active(static_cast<int>(i));
+    const InputRow& row = active(static_cast<int>(i));
     float* mixed = per_layer_.row(i);
     float* table = per_layer_table_.row(i);
     const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);

@@ -28,26 +28,14 @@ class CudaAssistant final : public Assistant {
                    .assistant = &config_,
                    .assistant_weights = &weights},
                   *host.gpu, *host.options, options.max_rows),
-        rows_(static_cast<size_t>(options.max_rows)),
-        caches_(rows_.size()) {}
+        input_(options.max_rows) {}
 
   const model::AssistantConfig& config() const override { return config_; }
   int max_rows() const override { return executor_.max_rows(); }
 
   Output step(std::span<const AssistantRow> rows) override {
-    SLIP_CHECK(rows.size() <= rows_.size());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const AssistantRow& row = rows[i];
-      SLIP_CHECK(row.keys >= 1 && row.keys <= row.cache->length());
-      caches_[i] = row.cache;
-      rows_[i] = {.token = row.token,
-                  .input = row.hidden,
-                  .position = row.position,
-                  .cache = static_cast<int>(i),
-                  .sliding = {std::max(0, row.keys - span_), row.keys},
-                  .full = {0, row.keys}};
-    }
-    return executor_.run(program_, {rows_.data(), rows.size()}, {caches_.data(), rows.size()});
+    input_.take(rows, span_);
+    return executor_.run(program_, input_.rows(), input_.caches());
   }
 
   size_t streamed_bytes() const override { return program_.streamed_bytes(); }
@@ -59,8 +47,7 @@ class CudaAssistant final : public Assistant {
   const model::Program program_;
   const DeviceWeights weights_;
   Executor executor_;
-  std::vector<InputRow> rows_;
-  std::vector<const kv::Cache*> caches_;
+  InputRows input_;
 };
 
 }  // namespace

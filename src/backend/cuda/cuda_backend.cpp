@@ -21,8 +21,8 @@ class CudaBackend final : public Backend {
         pool_(options.threads > 0 ? options.threads : default_threads()),
         weights_(load_weights(gpu_, config, weights, pool_, options.progress)),
         layout_(config, options.kv_storage, options.max_rows),
-        pages_(layout_.global_page_bytes(), device_memory) {
-    rows_.resize(static_cast<size_t>(options.max_rows));
+        pages_(layout_.global_page_bytes(), device_memory),
+        input_(options.max_rows) {
     make_executor();
   }
 
@@ -32,19 +32,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
 
   Output run(const Batch& batch) override {
-    SLIP_CHECK(batch.rows.size() <= rows_.size());
-    for (size_t i = 0; i < batch.rows.size(); ++i) {
-      const Row& row = batch.rows[i];
-      rows_[i] = {.token = row.token,
-                  .embedding = row.embedding,
-                  .position = row.position,
-                  .cache = row.sequence,
-                  .output = row.output,
-                  .sliding = {std::max(0, row.position - program_.config.window + 1), row.position + 1},
-                  .full = {0, row.position + 1}};
-    }
-    return executor_->run(program_, {rows_.data(), batch.rows.size()},
-                          {batch.sequences.data(), batch.sequences.size()});
+    input_.take(batch, program_.config.window);
+    return executor_->run(program_, input_.rows(), input_.caches());
   }
 
   void set_taps(std::span<const int> layers) override {
@@ -91,17 +80,7 @@ class CudaBackend final : public Backend {
 
   void time_phases() override { executor_->time_phases(); }
   std::vector<PhaseTime> phase_times() const override {
-    std::vector<PhaseTime> times;
-    const std::vector<double>& seconds = executor_->phase_seconds();
-    for (size_t i = 0; i < seconds.size(); ++i) {
-      const char* name = model::name_of(program_.phases[i].kind);
-      auto at =
-          std::find_if(times.begin(), times.end(), [&](const PhaseTime& time) { return time.name == name; });
-      if (at == times.end()) at = times.insert(times.end(), PhaseTime{.name = name});
-      at->seconds += seconds[i];
-      at->bytes += program_.phases[i].bytes;
-    }
-    return times;
+    return by_kind(program_, executor_->phase_seconds());
   }
 
   std::string description() const override {
@@ -145,7 +124,7 @@ class CudaBackend final : public Backend {
   kv::Layout layout_;
   kv::PagePool pages_;
   std::unique_ptr<Executor> executor_;
-  std::vector<InputRow> rows_;
+  InputRows input_;
 };
 
 }  // namespace

@@ -34,8 +34,7 @@ class CudaBlockDrafter final : public BlockDrafter {
                    .context_norm = &weights.context_norm,
                    .context_inputs = taps_},
                   *host.gpu, *host.options, max_rows_),
-        rows_(static_cast<size_t>(max_rows_)),
-        caches_(rows_.size()) {
+        input_(max_rows_) {
     // The rows of a block see one another, so they must pass together.
     if (config.block > kMaxRows) {
       fail(ErrorKind::kRuntime, "the CUDA kernels take blocks of up to {} rows, and this drafter has {}",
@@ -48,44 +47,15 @@ class CudaBlockDrafter final : public BlockDrafter {
   const kv::Layout& kv_layout() const override { return layout_; }
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
 
-  void extend(std::span<const ContextRows> all) override {
-    size_t count = 0;
-    for (size_t s = 0; s < all.size(); ++s) {
-      caches_[s] = all[s].cache;
-      all[s].cache->stage(all[s].count);
-      for (int i = 0; i < all[s].count; ++i) {
-        SLIP_CHECK(count < rows_.size());
-        rows_[count++] = {.input = all[s].taps + int64_t{i} * taps_,
-                          .position = all[s].cache->length() + i,
-                          .cache = static_cast<int>(s),
-                          .output = false};
-      }
-    }
-    executor_.run(context_program_, {rows_.data(), count}, {caches_.data(), all.size()});
-    for (const ContextRows& rows : all) rows.cache->commit(rows.count);
+  void extend(std::span<const ContextRows> contexts) override {
+    input_.take(contexts, taps_);
+    executor_.run(context_program_, input_.rows(), input_.caches());
+    for (const ContextRows& context : contexts) context.cache->commit(context.count);
   }
 
   Output run(std::span<const Block> blocks) override {
-    size_t count = 0;
-    for (size_t s = 0; s < blocks.size(); ++s) {
-      const Block& block = blocks[s];
-      SLIP_CHECK(block.rows >= 2 && block.rows <= config_.block);
-      caches_[s] = block.cache;
-      block.cache->stage(block.rows);
-      const int start = block.cache->length();
-      for (int i = 0; i < block.rows; ++i) {
-        SLIP_CHECK(count < rows_.size());
-        const int position = start + i;
-        rows_[count++] = {.token = i == 0 ? block.anchor : config_.mask_id,
-                          .position = position,
-                          .cache = static_cast<int>(s),
-                          .output = i > 0,
-                          .sliding = {std::max(0, position - config_.text.window + 1), position + 1},
-                          .full = {0, start + block.rows}};
-      }
-    }
-    const Output output =
-        executor_.run(block_program_, {rows_.data(), count}, {caches_.data(), blocks.size()});
+    input_.take(blocks, config_);
+    const Output output = executor_.run(block_program_, input_.rows(), input_.caches());
     for (const Block& block : blocks) block.cache->commit(0);
     return output;
   }
@@ -107,8 +77,7 @@ class CudaBlockDrafter final : public BlockDrafter {
   const kv::Layout layout_;
   kv::PagePool pages_;
   Executor executor_;
-  std::vector<InputRow> rows_;
-  std::vector<const kv::Cache*> caches_;
+  InputRows input_;
 };
 
 }  // namespace

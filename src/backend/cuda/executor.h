@@ -12,11 +12,11 @@
 #include <tuple>
 #include <vector>
 
-#include "backend/batch.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/gpu.h"
 #include "backend/cuda/kernels/step.h"
+#include "backend/input_rows.h"
 #include "base/buffer.h"
 #include "model/program.h"
 
@@ -40,23 +40,6 @@ struct Network {
   const model::AssistantWeights* assistant_weights = nullptr;
   const model::Vector* context_norm = nullptr;
   int context_inputs = 0;  // taps * h
-};
-
-/// Keys a row sees, by position: [first, end).
-struct KeySpan {
-  int first = 0;
-  int end = 0;
-};
-
-/// One row of a run.
-struct InputRow {
-  int token = 0;
-  const float* embedding = nullptr;  // replaces the token's, see Row
-  const float* input = nullptr;      // hidden state of a draft step, taps of a context row
-  int position = 0;
-  int cache = 0;  // index into the run's caches; rows of one cache stand together
-  bool output = true;
-  KeySpan sliding = {}, full = {};
 };
 
 class Executor {
