@@ -2,6 +2,9 @@
 
 Attention is FlexAttention with masks that keep the texts of a row apart; the layers are compiled one by one.
 """
+import queue
+import threading
+
 import torch
 import torch.nn.functional as F
 import transformers
@@ -94,6 +97,18 @@ class Batch:
             return (text[b, q] == text[b, k]) & seen & (q - k < tiny.WINDOW)
 
         return {"full_attention": make_mask(full, b, None, length, length), "sliding_attention": make_mask(sliding, b, None, length, length)}
+
+
+def prefetch(source, rows, pictures, device):
+    """A function that gives the next batch; a few are made ahead, in a thread of their own."""
+    ready = queue.Queue(maxsize=4)
+
+    def feed():
+        while True:
+            ready.put(Batch(source.next_batch(rows, pictures), device, pictures))
+
+    threading.Thread(target=feed, daemon=True).start()
+    return ready.get
 
 
 def embed(model, batch):

@@ -6,19 +6,12 @@ learns the target's distribution over the next token.  The token fed to a step i
 token the chain lives on; where it is not, a verifier would have cut the chain, so the rest of it counts little.
 Queries stand at the last key's position (p-1, this engine's way), in every fourth batch at the newest token's (p, transformers' way).
 """
-import argparse
-import os
-import time
-
 import torch
 import transformers
 
 import drafting
-import export
 import network
 import tiny
-from optim import Optimizer
-from train_target import prefetch
 
 DEPTH = 5
 FADE, DEAD = 0.85, 0.2  # weight of each further step; of steps after a wrong guess
@@ -72,38 +65,22 @@ def distil(x, head, hidden, target_head, labels):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target")
-    parser.add_argument("out")
-    parser.add_argument("--tokenizer", required=True)
-    parser.add_argument("--own", required=True)
-    parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--rows", type=int, default=12)
-    parser.add_argument("--length", type=int, default=4096)
-    parser.add_argument("--pictures", type=int, default=96)
-    parser.add_argument("--workers", type=int, default=6)
-    options = parser.parse_args()
-    say = drafting.Log(os.path.join(options.out, "assistant.log"))
-    torch.manual_seed(2)
-    batches = prefetch(drafting.Rows(options.own, options.tokenizer, options.length, "assistant", options.workers), options.rows, options.pictures, "cuda")
-    target = drafting.frozen_target(options.target)
-    table = target.model.language_model.embed_tokens
+    training = drafting.Training("assistant", __doc__, rows=12, pictures=96, seed=2)
+    target, table = training.target, training.table
     assistant = new_assistant().cuda().train()
-    say("%.2f M parameters" % (sum(p.numel() for p in assistant.parameters()) / 1e6))
-    optimizer = Optimizer(assistant)
     head = assistant.model.embed_tokens.weight
-    steps, start = 0, None
-    while True:
-        batch = batches()
+
+    def loss_of(batch, number):
         with torch.autocast("cuda", torch.bfloat16):
             with torch.no_grad():
                 hidden, shared, _ = network.run(target, batch, batch.masks())
                 hidden = hidden.float()
                 embedded = table(torch.where(batch.soft, 0, batch.tokens))
             masks = masks_of(batch)
-            offset = 0 if steps % 4 == 3 else 1
-            rotary = {kind: assistant.model.rotary_emb(hidden[..., :128], (batch.position - offset).clamp(min=0), kind) for kind in masks}
-            state, alive, total, counts, lived = drafting.shifted(hidden, -1), None, 0.0, [], []
+            offset = 0 if number % 4 == 3 else 1
+            place = (batch.position - offset).clamp(min=0)
+            rotary = {kind: assistant.model.rotary_emb(hidden, place, kind) for kind in masks}
+            state, alive, total, tried, lived = drafting.shifted(hidden, -1), None, 0.0, [], []
             for j in range(DEPTH):
                 x, state = step(assistant, drafting.shifted(embedded, j), state, rotary, masks, shared)
                 labels = drafting.shifted(batch.tokens, j + 1)
@@ -113,22 +90,18 @@ def main():
                 weight = valid.float() * torch.where(alive, 1.0, DEAD) * FADE ** j
                 total = total + (loss * weight).sum() / weight.sum().clamp(min=1)
                 half = len(batch.tokens) // 2  # the target's own text: what greedy decoding will meet
-                counts.append(alive[:half].sum())
+                tried.append(alive[:half].sum())
                 alive = alive & right
                 lived.append(alive[:half].sum())
-        total.backward()
-        now = time.time()
-        start = start or now
-        progress = (now - start) / (60 * options.minutes)
-        optimizer.step(min(progress, 1.0))
-        steps += 1
-        if steps % 50 == 0 or steps == 1 or progress >= 1:
-            chances = [(a / c.clamp(min=1)).item() for a, c in zip(lived, counts)]
-            say("step %4d  loss %.3f  guesses right %s  about %.2f tokens per pass at depth 4" % (
-                steps, total.item(), " ".join("%.2f" % c for c in chances), 1 + sum((lived[i] / counts[0].clamp(min=1)).item() for i in range(4))))
-        if progress >= 1:
-            break
-    export.save_drafter(assistant, os.path.join(options.out, "assistant"), tiny.assistant_config())
+
+        def report():
+            chances = " ".join("%.2f" % (a / t.clamp(min=1)).item() for a, t in zip(lived, tried))
+            brought = 1 + sum((a / tried[0].clamp(min=1)).item() for a in lived[:4])
+            return "guesses right %s  about %.2f tokens per pass at depth 4" % (chances, brought)
+
+        return total, report
+
+    training.run(assistant, loss_of, tiny.assistant_config())
 
 
 if __name__ == "__main__":

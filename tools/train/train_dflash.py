@@ -4,20 +4,13 @@ From every row some places are drawn as anchors.  A block is the anchor's token 
 before the anchor and itself, and every masked place learns the text's token there.  Nearer places weigh more, because a wrong
 guess makes the later ones worthless.
 """
-import argparse
-import os
-import time
-
 import torch
 import torch.nn.functional as F
 
 import dflash
 import drafting
-import export
 import network
 import tiny
-from optim import Optimizer
-from train_target import prefetch
 
 ANCHORS = 128  # of a row
 FADE = 0.8
@@ -60,37 +53,21 @@ def mask_of(batch, anchors):
 
 
 @torch.compile
-def loss_of(x, head, labels):
+def guess(x, head, labels):
+    """The loss at every place, and whether the best guess is right."""
     logits = network.softcap((x.bfloat16() @ head.bfloat16().T).float())
     each = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels)
     return each, logits.argmax(-1) == labels
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target")
-    parser.add_argument("out")
-    parser.add_argument("--tokenizer", required=True)
-    parser.add_argument("--own", required=True)
-    parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--rows", type=int, default=24)
-    parser.add_argument("--length", type=int, default=4096)
-    parser.add_argument("--pictures", type=int, default=192)
-    parser.add_argument("--workers", type=int, default=6)
-    options = parser.parse_args()
-    say = drafting.Log(os.path.join(options.out, "dflash.log"))
-    torch.manual_seed(3)
-    batches = prefetch(drafting.Rows(options.own, options.tokenizer, options.length, "dflash", options.workers), options.rows, options.pictures, "cuda")
-    target = drafting.frozen_target(options.target)
-    table = target.model.language_model.embed_tokens
+    training = drafting.Training("dflash", __doc__, rows=24, pictures=192, seed=3)
+    target, table = training.target, training.table
     drafter = dflash.Dflash().cuda().train()
     for layer in drafter.layers:
         layer.compile()
-    say("%.2f M parameters" % (sum(p.numel() for p in drafter.parameters()) / 1e6))
-    optimizer = Optimizer(drafter)
-    steps, start = 0, None
-    while True:
-        batch = batches()
+
+    def loss_of(batch, number):
         anchors = pick_anchors(batch, ANCHORS)
         tokens, position, labels, valid, place = blocks(batch, anchors)
         with torch.autocast("cuda", torch.bfloat16):
@@ -98,24 +75,19 @@ def main():
                 _, _, taps = network.run(target, batch, batch.masks(), dflash.TAPS)
                 embedded = table(tokens)
             out = drafter(embedded, position, taps, batch.position, mask_of(batch, anchors))
-            each, right = loss_of(out, table.weight, labels)
+            each, right = guess(out, table.weight, labels)
         weight = valid * FADE ** (place - 1).clamp(min=0)
-        loss = (each * weight).sum() / weight.sum().clamp(min=1)
-        loss.backward()
-        now = time.time()
-        start = start or now
-        progress = (now - start) / (60 * options.minutes)
-        optimizer.step(min(progress, 1.0))
-        steps += 1
-        if steps % 50 == 0 or steps == 1 or progress >= 1:
+
+        def report():
             half = len(tokens) // 2  # the target's own text
             live = (right & valid)[:half].unflatten(1, (-1, dflash.BLOCK))[..., 1:].long().cumprod(-1).float()
             some = valid[:half].unflatten(1, (-1, dflash.BLOCK))[..., 1].float()
             reach = [((live[..., i] * some).sum() / some.sum().clamp(min=1)).item() for i in range(dflash.BLOCK - 1)]
-            say("step %4d  loss %.3f  reached %s  about %.2f tokens per pass" % (steps, loss.item(), " ".join("%.2f" % r for r in reach), 1 + sum(reach)))
-        if progress >= 1:
-            break
-    export.save_drafter(drafter, os.path.join(options.out, "dflash"), tiny.dflash_config())
+            return "reached %s  about %.2f tokens per pass" % (" ".join("%.2f" % r for r in reach), 1 + sum(reach))
+
+        return (each * weight).sum() / weight.sum().clamp(min=1), report
+
+    training.run(drafter, loss_of, tiny.dflash_config())
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ Writes OUT/target (bf16 safetensors and config.json, as transformers reads them)
 """
 import argparse
 import os
-import threading
-import queue
 import time
 
 import torch
@@ -34,17 +32,6 @@ def labels_of(batch):
     own = F.pad(batch.own, (0, 1))[:, 1:].float()
     soft = F.pad(batch.soft, (0, 1))[:, 1:]
     return labels, torch.where(own > 0, 1.0, PROMPT_WEIGHT) * (same & batch.real & ~soft)
-
-
-def prefetch(source, rows, pictures, device):
-    ready = queue.Queue(maxsize=4)
-
-    def feed():
-        while True:
-            ready.put(network.Batch(source.next_batch(rows, pictures), device, pictures))
-
-    threading.Thread(target=feed, daemon=True).start()
-    return ready.get
 
 
 def main():
@@ -76,7 +63,7 @@ def main():
     model = (network.load_target(options.start) if options.start else network.new_target()).to(device).train()
     text, tower = (sum(p.numel() for n, p in model.named_parameters() if ("vision" in n) == v and n != "lm_head.weight") for v in (False, True))
     say("%.2f M parameters of text, %.2f M of vision" % (text / 1e6, tower / 1e6))
-    batches = prefetch(source, options.rows, options.pictures, device)
+    batches = network.prefetch(source, options.rows, options.pictures, device)
     if not options.start:
         network.standardise(model, batches().pictures[:64])
     network.compile_layers(model)
