@@ -58,7 +58,6 @@ std::unique_ptr<AssistantCheckpoint> open_assistant(const std::string& folder, c
   const ParsedAssistant parsed =
       parse_assistant_config(read_text_file(config_path, kLargestConfig), config_path);
   auto checkpoint = std::make_unique<AssistantCheckpoint>();
-  checkpoint->path = folder;
   checkpoint->config = fit_assistant(parsed.config, target, config_path);
 
   FolderTensors mapped = map_tensors(folder);
@@ -67,9 +66,7 @@ std::unique_ptr<AssistantCheckpoint> open_assistant(const std::string& folder, c
   checkpoint->not_loaded =
       binder.leftovers([&](std::string_view name) { return known_leftover(name, mapped.where); });
   checkpoint->format = (binder.any_affine() ? "MLX " : "Hugging Face ") + binder.encoding_text();
-  checkpoint->file_bytes = mapped.file_bytes();
-  checkpoint->tensors = std::move(mapped.tensors);
-  checkpoint->files = std::move(mapped.files);
+  mapped.move_into(*checkpoint, folder);
   return checkpoint;
 }
 

@@ -5,23 +5,15 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "model/assistant.h"
 
 namespace slip::checkpoint {
 
-struct AssistantCheckpoint {
-  std::string path;  // the folder
+struct AssistantCheckpoint : Opened {
   model::AssistantConfig config;
   model::AssistantWeights weights;
-  std::vector<NotLoaded> not_loaded;
-  std::string format;  // "Hugging Face bf16"
-  size_t file_bytes = 0;
-
-  TensorSet tensors;
-  std::vector<std::unique_ptr<MappedFile>> files;
 };
 
 /// Throws Error(kBadFile): the folder is damaged, is no assistant, or is the assistant of another model.

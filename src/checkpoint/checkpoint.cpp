@@ -17,15 +17,12 @@ std::unique_ptr<Checkpoint> open(const std::string& folder) {
       {.where = mapped.where, .quantization = std::move(parsed.quantization), .tied_head = parsed.tied_head});
 
   auto checkpoint = std::make_unique<Checkpoint>();
-  checkpoint->path = folder;
   checkpoint->generation = read_generation_config(folder, parsed.config);
   checkpoint->config = std::move(parsed.config);
   checkpoint->weights = std::move(bound.weights);
   checkpoint->not_loaded = std::move(bound.not_loaded);
   checkpoint->format = std::move(bound.format);
-  checkpoint->file_bytes = mapped.file_bytes();
-  checkpoint->tensors = std::move(mapped.tensors);
-  checkpoint->files = std::move(mapped.files);
+  mapped.move_into(*checkpoint, folder);
   return checkpoint;
 }
 

@@ -35,17 +35,20 @@ struct NotLoaded {
   size_t bytes = 0;
 };
 
-struct Checkpoint {
+/// What every opened folder has, of a model or of a drafter. Weights are views of `tensors`.
+struct Opened {
   std::string path;  // the folder, or "synthetic e2b"
-  model::Config config;
-  GenerationConfig generation;
-  model::Weights weights;
   std::vector<NotLoaded> not_loaded;
   std::string format;  // "Hugging Face bf16", "MLX affine 4-bit, group 64"
   size_t file_bytes = 0;
-
   TensorSet tensors;
   std::vector<std::unique_ptr<MappedFile>> files;
+};
+
+struct Checkpoint : Opened {
+  model::Config config;
+  GenerationConfig generation;
+  model::Weights weights;
 };
 
 /// Opens a checkpoint folder. Throws Error(kBadFile).

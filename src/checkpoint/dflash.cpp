@@ -74,15 +74,12 @@ std::unique_ptr<DflashCheckpoint> open_dflash(const std::string& folder, const m
   refuse_own_embeddings(mapped.tensors, mapped.where);
 
   auto checkpoint = std::make_unique<DflashCheckpoint>();
-  checkpoint->path = folder;
   checkpoint->config = std::move(parsed.config);
   TensorBinder binder(mapped.tensors, parsed.quantization, mapped.where);
   checkpoint->weights = bind_weights(binder, checkpoint->config);
   checkpoint->not_loaded = binder.leftovers(known_leftover);
   checkpoint->format = (binder.any_affine() ? "MLX " : "Hugging Face ") + binder.encoding_text();
-  checkpoint->file_bytes = mapped.file_bytes();
-  checkpoint->tensors = std::move(mapped.tensors);
-  checkpoint->files = std::move(mapped.files);
+  mapped.move_into(*checkpoint, folder);
   return checkpoint;
 }
 

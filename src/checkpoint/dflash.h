@@ -5,23 +5,15 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "model/dflash.h"
 
 namespace slip::checkpoint {
 
-struct DflashCheckpoint {
-  std::string path;  // the folder
+struct DflashCheckpoint : Opened {
   model::DflashConfig config;
   model::DflashWeights weights;
-  std::vector<NotLoaded> not_loaded;
-  std::string format;  // "Hugging Face bf16"
-  size_t file_bytes = 0;
-
-  TensorSet tensors;
-  std::vector<std::unique_ptr<MappedFile>> files;
 };
 
 /// Throws Error(kBadFile): the folder is damaged, is no DFlash drafter, is one of another family, or was made

@@ -112,10 +112,11 @@ std::string find_config(const std::string& folder) {
   fail_file("{}: has no config.json, so it is not a model folder", folder);
 }
 
-size_t FolderTensors::file_bytes() const {
-  size_t total = 0;
-  for (const auto& file : files) total += file->bytes().size();
-  return total;
+void FolderTensors::move_into(Opened& opened, const std::string& folder) {
+  opened.path = folder;
+  for (const auto& file : files) opened.file_bytes += file->bytes().size();
+  opened.tensors = std::move(tensors);
+  opened.files = std::move(files);
 }
 
 FolderTensors map_tensors(const std::string& folder) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/tensor_set.h"
 
 namespace slip::checkpoint {
@@ -20,7 +21,8 @@ struct FolderTensors {
   TensorSet tensors;  // views of `files`
   std::vector<std::unique_ptr<MappedFile>> files;
 
-  size_t file_bytes() const;
+  /// Hands tensors and files over, with the folder's name and size.
+  void move_into(Opened& opened, const std::string& folder);
 };
 
 /// Maps the weights of the folder. Throws Error(kBadFile) naming the file and what is wrong with it.

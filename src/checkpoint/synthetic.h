@@ -41,13 +41,10 @@ struct SynthOptions {
 /// Throws Error(kUsage) for an unknown shape or a combination that no checkpoint has.
 std::unique_ptr<Checkpoint> synthesize(const SynthOptions& options);
 
-struct SyntheticAssistant {
-  std::string path;  // "synthetic e2b assistant"
+/// Its path is "synthetic e2b assistant"; it has no files.
+struct SyntheticAssistant : Opened {
   model::AssistantConfig config;
   model::AssistantWeights weights;
-  std::string format;  // "Hugging Face bf16", "MLX affine 4-bit, group 64"
-  size_t file_bytes = 0;
-  TensorSet tensors;
 };
 
 /// The assistant of the target that synthesize() makes from the same options: in Hugging Face's layout at 16
