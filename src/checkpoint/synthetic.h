@@ -17,8 +17,8 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/assistant.h"
 #include "checkpoint/checkpoint.h"
-#include "model/assistant.h"
 
 namespace slip::checkpoint {
 
@@ -41,14 +41,8 @@ struct SynthOptions {
 /// Throws Error(kUsage) for an unknown shape or a combination that no checkpoint has.
 std::unique_ptr<Checkpoint> synthesize(const SynthOptions& options);
 
-/// Its path is "synthetic e2b assistant"; it has no files.
-struct SyntheticAssistant : Opened {
-  model::AssistantConfig config;
-  model::AssistantWeights weights;
-};
-
 /// The assistant of the target that synthesize() makes from the same options: in Hugging Face's layout at 16
 /// bits unless MLX's is asked for, in MLX's below.
-std::unique_ptr<SyntheticAssistant> synthesize_assistant(const SynthOptions& options);
+std::unique_ptr<AssistantCheckpoint> synthesize_assistant(const SynthOptions& options);
 
 }  // namespace slip::checkpoint

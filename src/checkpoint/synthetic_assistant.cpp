@@ -150,8 +150,8 @@ class AssistantLayout {
 
 }  // namespace
 
-std::unique_ptr<SyntheticAssistant> synthesize_assistant(const SynthOptions& options) {
-  auto made = std::make_unique<SyntheticAssistant>();
+std::unique_ptr<AssistantCheckpoint> synthesize_assistant(const SynthOptions& options) {
+  auto made = std::make_unique<AssistantCheckpoint>();
   made->path = "synthetic " + options.shape + " assistant";
   made->config = assistant_shape_config(options.shape);
   SharedCode code;

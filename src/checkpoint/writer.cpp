@@ -289,7 +289,7 @@ void write_folder(const Checkpoint& checkpoint, const std::string& folder, const
               folder, options);
 }
 
-void write_assistant(const SyntheticAssistant& assistant, const std::string& folder,
+void write_assistant(const AssistantCheckpoint& assistant, const std::string& folder,
                      const WriteOptions& options) {
   write_files(assistant.tensors,
               {assistant_config_text(assistant, options.spelling), assistant_generation_text(assistant)},

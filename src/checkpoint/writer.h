@@ -30,7 +30,7 @@ struct WriteOptions {
 void write_folder(const Checkpoint& checkpoint, const std::string& folder, const WriteOptions& options = {});
 
 /// The same for an assistant, under the names and in the config.json of the published ones.
-void write_assistant(const SyntheticAssistant& assistant, const std::string& folder,
+void write_assistant(const AssistantCheckpoint& assistant, const std::string& folder,
                      const WriteOptions& options = {});
 
 /// Throws what writing into this folder would throw before it began: it is in use or not a folder.

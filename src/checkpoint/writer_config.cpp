@@ -213,7 +213,7 @@ std::string generation_text(const Checkpoint& checkpoint) {
   return out.dump(2) + "\n";
 }
 
-std::string assistant_config_text(const SyntheticAssistant& assistant, ConfigSpelling spelling) {
+std::string assistant_config_text(const AssistantCheckpoint& assistant, ConfigSpelling spelling) {
   Config config = assistant.config.text;
   const bool unified = config.model_type.starts_with("gemma4_unified");
   // In the file all its layers share caches; whose, the reader finds in the target.
@@ -243,7 +243,7 @@ std::string assistant_config_text(const SyntheticAssistant& assistant, ConfigSpe
   return whole.dump(2) + "\n";
 }
 
-std::string assistant_generation_text(const SyntheticAssistant& assistant) {
+std::string assistant_generation_text(const AssistantCheckpoint& assistant) {
   const Config& config = assistant.config.text;
   return Json{{"bos_token_id", config.bos_id},
               {"pad_token_id", config.pad_id},

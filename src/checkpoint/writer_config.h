@@ -22,7 +22,7 @@ std::string config_text(const Checkpoint& checkpoint, ConfigSpelling spelling);
 std::string generation_text(const Checkpoint& checkpoint);
 
 /// The same two for an assistant.
-std::string assistant_config_text(const SyntheticAssistant& assistant, ConfigSpelling spelling);
-std::string assistant_generation_text(const SyntheticAssistant& assistant);
+std::string assistant_config_text(const AssistantCheckpoint& assistant, ConfigSpelling spelling);
+std::string assistant_generation_text(const AssistantCheckpoint& assistant);
 
 }  // namespace slip::checkpoint

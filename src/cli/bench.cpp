@@ -216,7 +216,7 @@ struct Report {
 int run_pair(const BenchOptions& options, LoadedModel& model) {
   Drafters drafters;
   if (options.draft.kind != "suffix")
-    drafters.synthetic = checkpoint::synthesize_assistant(synth_options(options));
+    drafters.assistant = checkpoint::synthesize_assistant(synth_options(options));
   load_drafters(drafters, options.draft, *model.backend, 1);
   const InterruptGuard guard;
   SpeculationPlan plan = options.speculation;
@@ -231,7 +231,7 @@ int run_pair(const BenchOptions& options, LoadedModel& model) {
                               "kind {}, depth {}; read bandwidth {:.1f} GB/s before, {:.1f} after\n{}",
                               model.checkpoint->path, model.checkpoint->format, cpu_info().name,
                               build_version(), build_commit(), today(), model.backend->description(),
-                              drafters.synthetic ? drafters.synthetic->format : "none", *options.acceptance,
+                              drafters.assistant ? drafters.assistant->format : "none", *options.acceptance,
                               options.draft.kind, options.draft.depth, bandwidth / 1e9, bandwidth_after / 1e9,
                               speculation_table(results)));
   return kExitOk;

@@ -115,12 +115,10 @@ void load_drafters(Drafters& drafters, const DraftOptions& options, backend::Bac
   if (options.kind == "none") return;
   backend::DraftOptions network;
   std::vector<std::unique_ptr<speculate::Drafter>> kinds;
-  if (drafters.assistant != nullptr || drafters.synthetic != nullptr) {
-    const bool made = drafters.synthetic != nullptr;
+  if (drafters.assistant != nullptr) {
     network.max_rows = sequences;
     drafters.assistant_network =
-        backend.load_assistant(made ? drafters.synthetic->config : drafters.assistant->config,
-                               made ? drafters.synthetic->weights : drafters.assistant->weights, network);
+        backend.load_assistant(drafters.assistant->config, drafters.assistant->weights, network);
     kinds.push_back(std::make_unique<speculate::MtpDrafter>(
         *drafters.assistant_network,
         options.position == "p" ? speculate::MtpPosition::kNewestToken : speculate::MtpPosition::kLastKey));

@@ -8,7 +8,6 @@
 #include "backend/backend.h"
 #include "checkpoint/assistant.h"
 #include "checkpoint/dflash.h"
-#include "checkpoint/synthetic.h"
 #include "cli/draft_options.h"
 #include "cli/loaded_model.h"
 #include "speculate/speculator.h"
@@ -18,7 +17,6 @@ namespace slip::cli {
 /// Members are destroyed from the last to the first, as they depend on each other.
 struct Drafters {
   std::unique_ptr<checkpoint::AssistantCheckpoint> assistant;
-  std::unique_ptr<checkpoint::SyntheticAssistant> synthetic;  // instead of `assistant`, in benchmarks
   std::unique_ptr<checkpoint::DflashCheckpoint> dflash;
   std::unique_ptr<backend::Assistant> assistant_network;
   std::unique_ptr<backend::BlockDrafter> dflash_network;

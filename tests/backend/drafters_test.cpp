@@ -77,7 +77,7 @@ struct Pair {
     assistant = checkpoint::synthesize_assistant(options);
   }
   std::unique_ptr<checkpoint::Checkpoint> target;
-  std::unique_ptr<checkpoint::SyntheticAssistant> assistant;
+  std::unique_ptr<checkpoint::AssistantCheckpoint> assistant;
 };
 
 AssistantRow row_for(const TargetText& text, const float* hidden, int token) {

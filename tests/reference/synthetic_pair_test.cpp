@@ -81,7 +81,7 @@ TEST_P(SyntheticPairOf, after_every_token_comes_the_next_one_whatever_came_befor
 /// The assistant's step by its definition (model/assistant.h), in plain loops over the target's caches.
 class PlainAssistant {
  public:
-  PlainAssistant(const checkpoint::Checkpoint& target, const checkpoint::SyntheticAssistant& assistant)
+  PlainAssistant(const checkpoint::Checkpoint& target, const checkpoint::AssistantCheckpoint& assistant)
       : target_(target), config_(assistant.config), weights_(assistant.weights) {}
 
   /// Logits of all tokens; with a centroid head those outside the kept clusters are far below.
