@@ -18,6 +18,8 @@ struct Model {
 };
 
 std::vector<Model> models() {
+  // An emulated device takes seconds for each.
+  if (test::kEmulated) return {{"tiny-e2b", 4}, {"tiny-dense", 16}, {"tiny-moe", 4, 32}, {"tiny-unified", 8}};
   std::vector<Model> all;
   for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
     for (const int bits : {16, 8, 4}) all.push_back({shape, bits});

@@ -93,7 +93,7 @@ class CudaBackend final : public Backend {
   std::vector<PhaseTime> phase_times() const override {
     std::vector<PhaseTime> times;
     const std::vector<double>& seconds = executor_->phase_seconds();
-    for (size_t i = 0; i < seconds.size(); ++i) {
+    for (size_t i = 0; i + 1 < seconds.size(); ++i) {
       const char* name = model::name_of(program_.phases[i].kind);
       auto at =
           std::find_if(times.begin(), times.end(), [&](const PhaseTime& time) { return time.name == name; });
@@ -101,6 +101,7 @@ class CudaBackend final : public Backend {
       at->seconds += seconds[i];
       at->bytes += program_.phases[i].bytes;
     }
+    if (!seconds.empty()) times.push_back({.name = "waiting for others", .seconds = seconds.back()});
     return times;
   }
 
