@@ -40,6 +40,8 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
   const auto h = static_cast<size_t>(config_.hidden);
   if (config_.experts_per_token > kMaxChosen || config_.experts > 256)
     fail(ErrorKind::kRuntime, "the CUDA kernels take up to 256 experts and {} of them per token", kMaxChosen);
+  if (config_.experts > 0 && config_.hidden > 4 * kWarps * 32 * 3)
+    fail(ErrorKind::kRuntime, "the CUDA kernels take models with experts of up to 6144 columns");
   input_cols_ = config_.hidden;
   if (network.assistant != nullptr) input_cols_ = 2 * network.assistant->backbone_hidden;
   input_cols_ = std::max(input_cols_, network.context_inputs);
@@ -133,6 +135,7 @@ void Executor::plan_memory(Carver& carver) {
   partials_ = carver.take<float>(widest * kMaxRows);
   partial_weights_ = carver.take<float>(static_cast<size_t>(blocks) * heads * kMaxRows * 2);
   finished_ = carver.take<uint32_t>(heads * kMaxRows);
+  routed_ = carver.take<uint32_t>(1);
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
   step_bytes_ = sizeof(Step) + static_cast<size_t>(pages) * kMaxRows * sizeof(std::byte*);

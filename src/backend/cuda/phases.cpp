@@ -260,19 +260,18 @@ void Executor::gate_up(int layer) {
     job.segments[1].normed = true;
     job.segments[1].norm = device_.vector(weights.moe.router_scale);
     job.segments[1].norm_scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
+    job.route = {.segment = 1,
+                 .rows = rows_,
+                 .experts = config_.experts,
+                 .chosen = config_.experts_per_token,
+                 .scores = router_scores_.data,
+                 .stride = router_scores_.stride,
+                 .expert_scale = device_.vector(weights.moe.per_expert_scale),
+                 .list = list_,
+                 .finished = routed_};
+    ++list_number_;
   }
   start(job);
-  if (config_.experts == 0) return;
-  building_->add(StepKind::kRoute,
-                 RouteJob{.rows = rows_,
-                          .experts = config_.experts,
-                          .chosen = config_.experts_per_token,
-                          .scores = router_scores_.data,
-                          .stride = router_scores_.stride,
-                          .expert_scale = device_.vector(weights.moe.per_expert_scale),
-                          .list = list_},
-                 mark_);
-  ++list_number_;
 }
 
 void Executor::down(int layer) {

@@ -21,9 +21,8 @@ __device__ inline void best_of_warp(float& value, int& index) {
   }
 }
 
-/// One block; warp n chooses for row n. Then thread e lists who chose expert e.
+/// By one block: warp n chooses for row n. Then thread e lists who chose expert e.
 __device__ inline void route(const RouteJob& job, int work) {
-  if (blockIdx.x != 0) return;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   auto* slots = reinterpret_cast<int*>((shared_memory() + work));  // [experts][kMaxRows]
   for (int i = threadIdx.x; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
@@ -84,42 +83,63 @@ __device__ inline void route(const RouteJob& job, int work) {
   }
 }
 
-/// One block per row; a thread has the columns threadIdx.x + 512 i.
+inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up to 6144
+
+/// One row by a block of threads, all of it under way at once.
 __device__ inline void combine_row(const CombineJob& job, int row, int work) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  auto* partial = reinterpret_cast<float*>((shared_memory() + work));  // [2][16]
+  auto* partial = shared_at<float>(work);  // [2][16]
+  float* shares = partial + 32;            // [kMaxChosen]
+  for (int slot = threadIdx.x; slot < job.chosen; slot += kBlockThreads)
+    shares[slot] = load_fresh(&job.list->share[row][slot]);
+  __syncthreads();
   float* dense = job.dense + row * job.dense_stride;
-  const auto sum_at = [&](int col) {
-    float sum = 0;
-    for (int slot = 0; slot < job.chosen; ++slot) {
-      const float out =
-          load_fresh(job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride + col);
-      sum = fmaf(load_fresh(&job.list->share[row][slot]), out, sum);
+  float4 one[kCombineTurns], sum[kCombineTurns];
+  const auto col_of = [](int turn) { return (turn * kBlockThreads + static_cast<int>(threadIdx.x)) * 4; };
+#pragma unroll
+  for (int i = 0; i < kCombineTurns; ++i) {
+    one[i] = read_four(dense, col_of(i), job.cols, true);
+    sum[i] = make_float4(0, 0, 0, 0);
+  }
+#pragma unroll 4
+  for (int slot = 0; slot < job.chosen; ++slot) {
+    const float* out = job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride;
+    const float share = shares[slot];
+#pragma unroll
+    for (int i = 0; i < kCombineTurns; ++i) {
+      const float4 y = read_four(out, col_of(i), job.cols, true);
+      sum[i] = make_float4(fmaf(share, y.x, sum[i].x), fmaf(share, y.y, sum[i].y), fmaf(share, y.z, sum[i].z),
+                           fmaf(share, y.w, sum[i].w));
     }
-    return sum;
-  };
+  }
   float dense_squares = 0, expert_squares = 0;
-  for (int col = threadIdx.x; col < job.cols; col += kBlockThreads) {
-    const float x = load_fresh(dense + col), y = sum_at(col);
-    dense_squares = fmaf(x, x, dense_squares);
-    expert_squares = fmaf(y, y, expert_squares);
+#pragma unroll
+  for (int i = 0; i < kCombineTurns; ++i) {
+    dense_squares = squares_of(one[i], dense_squares);
+    expert_squares = squares_of(sum[i], expert_squares);
   }
   dense_squares = warp_sum(dense_squares);
   expert_squares = warp_sum(expert_squares);
   if (lane == 0) {
     partial[warp] = dense_squares;
-    partial[16 + warp] = expert_squares;
+    partial[kWarps + warp] = expert_squares;
   }
   __syncthreads();
   const auto factor = [&](const float* parts) {
-    float sum = 0;
-    for (int w = 0; w < kBlockThreads / 32; ++w) sum += parts[w];
-    return 1.0f / sqrtf(sum / static_cast<float>(job.cols) + job.epsilon);
+    float squares = 0;
+    for (int w = 0; w < kWarps; ++w) squares += parts[w];
+    return 1.0f / sqrtf(squares / static_cast<float>(job.cols) + job.epsilon);
   };
-  const float dense_factor = factor(partial), expert_factor = factor(partial + 16);
-  for (int col = threadIdx.x; col < job.cols; col += kBlockThreads) {
-    const float x = load_fresh(dense + col) * dense_factor * __ldg(job.dense_norm + col);
-    dense[col] = x + sum_at(col) * expert_factor * __ldg(job.expert_norm + col);
+  const float f = factor(partial), e = factor(partial + kWarps);
+#pragma unroll
+  for (int i = 0; i < kCombineTurns; ++i) {
+    const int col = col_of(i);
+    const float4 v = read_weights(job.dense_norm, col, job.cols),
+                 w = read_weights(job.expert_norm, col, job.cols);
+    const float4 &x = one[i], &y = sum[i];
+    store_four(dense, col, job.cols,
+               make_float4(x.x * f * v.x + y.x * e * w.x, x.y * f * v.y + y.y * e * w.y,
+                           x.z * f * v.z + y.z * e * w.z, x.w * f * v.w + y.w * e * w.w));
   }
   __syncthreads();
 }

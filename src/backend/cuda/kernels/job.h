@@ -74,6 +74,18 @@ struct Segment {
 
 inline constexpr int kMaxSegments = 4;
 
+/// The experts of each row from its scores, and who chose whom: by the last block that is done with the
+/// segment of the router.
+struct RouteJob {
+  int segment = -1;  // none
+  int rows = 0, experts = 0, chosen = 0;
+  const float* scores = nullptr;
+  int64_t stride = 0;
+  const float* expert_scale = nullptr;
+  MatrixList* list = nullptr;
+  uint32_t* finished = nullptr;  // blocks of the segment
+};
+
 struct alignas(16) Job {
   Segment segments[kMaxSegments];
   int segment_count = 0;
@@ -81,6 +93,7 @@ struct alignas(16) Job {
   int rows_per_pass = 0;  // as many as shared memory holds
   int list_number = 0;    // jobs with the same number read the same list
   const MatrixList* list = nullptr;
+  RouteJob route;
 };
 
 /// The parts of a product that a benchmark can leave out, to see what the others cost.

@@ -16,7 +16,6 @@ enum class StepKind : int {
   kHeads,
   kAttend,
   kAttendFloats,
-  kRoute,
   kCombine,
   kPerLayer,
   kClusters,

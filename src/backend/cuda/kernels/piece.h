@@ -175,7 +175,8 @@ struct Piece {
     uint32_t x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = shared_at<const uint32_t>(stage.biases)[(index * kTiles + tile) * 32 + lane()];
+      x[tile] =
+          lane() < 16 ? shared_at<const uint32_t>(stage.biases)[(index * kTiles + tile) * 16 + lane()] : 0;
 #pragma unroll
     for (int s = 0; s < kSubtiles; ++s) {
       uint32_t one = bias_word(scales[s], 0), two = one;

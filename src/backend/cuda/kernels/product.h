@@ -9,6 +9,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/activation.h"
+#include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/piece.h"
 
 namespace slip::backend::cuda {
@@ -17,7 +18,7 @@ inline constexpr int kSumFloats = 64;  // of a warp, subtile and column tile: [r
 
 /// Sums of tiles are kept twice where there is room: one barrier per tile then.
 __host__ __device__ constexpr int sum_buffers(int tiles) {
-  return tiles <= 2 ? 2 : 1;
+  return tiles == 1 ? 2 : 1;
 }
 
 /// What a block has of a product: groups of tiles of one segment.
@@ -185,7 +186,7 @@ __device__ inline void put(const Segment& segment, const MatrixList* list, int l
 /// The sums of a tile's warps, in the order of the parts, by those warps.
 template <int kSubtiles, int kTiles>
 __device__ __noinline__ void finish_tile(const Segment& segment, const MatrixList* list, const float* sums,
-                                         int listed, int tile, float factor, const StagedRows& rows) {
+                                         int listed, int tile, float factor, StagedRows rows) {
   const PackedMatrix& packed = segment.matrix;
   const int threads = packed.parts * 32, own = static_cast<int>(threadIdx.x) % threads;
   const int tile_rows = packed.pair ? 16 : 16 * kSubtiles, total = tile_rows * rows.count;
@@ -208,7 +209,7 @@ __device__ __noinline__ void finish_tile(const Segment& segment, const MatrixLis
 }
 
 /// The norm's factor of rows that were kept before it was known.
-__device__ inline void finish_kept(const Segment& segment, const StagedRows& rows, float factor) {
+__device__ inline void finish_kept(const Segment& segment, StagedRows rows, float factor) {
   for (int n = 0; n < rows.count; ++n) {
     const float scale = shuffle(factor, n);
     float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
@@ -331,6 +332,19 @@ __device__ __forceinline__ void run_format(const ProductContext& context, const 
   }
 }
 
+/// The last block that is done with the router's segment chooses the experts.
+__device__ inline void route_when_last(const Job& job, const SharedPlan& plan) {
+  auto* last = shared_at<int>(plan.partial);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const auto blocks = static_cast<uint32_t>(job.segments[job.route.segment].blocks);
+    *last = count_finished(job.route.finished) + 1 == blocks ? 1 : 0;
+    if (*last != 0) *job.route.finished = 0;
+  }
+  __syncthreads();
+  if (*last != 0) route(job.route, plan.work);
+}
+
 /// Product number `product` of the step; its job is in shared memory, the next one's on its way.
 template <int kTiles>
 __device__ void run_product(const ProductContext& context, int product) {
@@ -366,6 +380,8 @@ __device__ void run_product(const ProductContext& context, int product) {
   } else {
     run_format<Format::kAffine8, 2, kTiles>(context, job, share, product);
   }
+  if (job.route.segment >= 0 && share.segment == &job.segments[job.route.segment])
+    route_when_last(job, context.plan);
 }
 
 }  // namespace slip::backend::cuda

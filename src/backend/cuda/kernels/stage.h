@@ -34,7 +34,7 @@ __host__ __device__ inline Stage stage_at(int work, const PackedMatrix& matrix, 
   stage.rows = work;
   stage.starts = stage.rows + cols * 16 * tiles;
   stage.biases = stage.starts + cols / 64 * matrix.groups * 64 * tiles;
-  stage.end = stage.biases + (matrix.groups > 0 ? matrix.pieces * 128 * tiles : 0);
+  stage.end = stage.biases + (matrix.groups > 0 ? matrix.pieces * 64 * tiles : 0);
   return stage;
 }
 
@@ -131,24 +131,19 @@ __device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix&
   auto* starts = shared_at<float>(stage.starts) + ((group * kTiles + tile) * 4 + r / 2) * 4 + r % 2;
   starts[0] = starts[2] = offset * high;
   starts[8] = starts[10] = offset * low;
-  // [piece][tile][column r][t]: pairs of high parts and then of low ones; nothing where low parts of x go.
+  // [piece][tile][column r][t]: pairs of high parts, then of low ones, then nothing. Columns 4 to 7 are not
+  // kept.
   const Split total = split_bf16(high + low, 0);
   const int in_piece = matrix.groups * (matrix.format == Format::kAffine4 ? 2 : 1);
   const int at = group % in_piece;
-  auto* halves = shared_at<uint16_t>(stage.biases) + ((group / in_piece * kTiles + tile) * 32 + r * 4) * 2;
-  if (in_piece == 1) {
-    halves[0] = static_cast<uint16_t>(total.high);
-    halves[1] = static_cast<uint16_t>(total.low);
-  } else {
-    halves[at] = static_cast<uint16_t>(total.high);
-    halves[in_piece + at] = static_cast<uint16_t>(total.low);
-  }
+  auto* halves = shared_at<uint16_t>(stage.biases) + ((group / in_piece * kTiles + tile) * 4 + r) * 8;
+  halves[at] = static_cast<uint16_t>(total.high);
+  halves[in_piece + at] = static_cast<uint16_t>(total.low);
   if (at > 0) return;
   auto* words = reinterpret_cast<uint32_t*>(halves);
 #pragma unroll
-  for (int t = 0; t < 4; ++t) {
+  for (int t = 1; t < 4; ++t) {
     if (t >= in_piece) words[t] = 0;
-    words[16 + t] = 0;
   }
 }
 
@@ -157,8 +152,8 @@ template <int kTiles, int kRows, int kTurns>
 struct Stager {
   const Segment& segment;
   const MatrixList* list;
-  const StagedRows& rows;
-  const Stage& stage;
+  const StagedRows rows;
+  const Stage stage;
   const bool keeps;
   float* partial;  // [2][kWarps][kMaxRows]
   float4 held[kTurns][kRows];
@@ -237,7 +232,7 @@ struct Stager {
           load_rows(turn, first);
           load_weights(turn);
         }
-        float4 branch[kTurns][kRows];
+        float4 branch[kTurns][kRows] = {};
         load_branch(turn, first, branch);
 #pragma unroll
         for (int n = 0; n < kRows; ++n) {
@@ -304,7 +299,7 @@ struct Stager {
 
   __device__ __forceinline__ void add_branch(int turn, int first, bool normed, float factor) {
     const Input& in = segment.in;
-    float4 branch[kTurns][kRows];
+    float4 branch[kTurns][kRows] = {};
     if (!normed) load_branch(turn, first, branch);
 #pragma unroll
     for (int n = 0; n < kRows; ++n) {
@@ -330,9 +325,8 @@ struct Stager {
 
 /// All threads of the block; the rows are there after the next barrier of the block.
 template <int kTiles>
-__device__ __noinline__ void stage_rows(const Segment& segment, const MatrixList* list,
-                                        const StagedRows& rows, bool keeps, const Stage& stage,
-                                        float* partial) {
+__device__ __noinline__ void stage_rows(const Segment& segment, const MatrixList* list, StagedRows rows,
+                                        bool keeps, Stage stage, float* partial) {
   if (rows.count == 1) {
     Stager<kTiles, 1, 3> stager{segment, list, rows, stage, keeps, partial, {}, {}, {}};
     stager.run();

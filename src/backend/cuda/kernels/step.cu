@@ -45,8 +45,7 @@ int work_bytes(const Phase& phase) {
   };
   switch (phase.kind) {
     case StepKind::kAttend: return attend_bytes(job_of(AttendJob{}));
-    case StepKind::kRoute: return job_of(RouteJob{}).experts * (kMaxRows + 1) * 4;
-    case StepKind::kCombine: return 32 * 4;
+    case StepKind::kCombine: return (2 * kWarps + kMaxChosen) * 4;
     case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
     default: return 0;
   }
@@ -60,6 +59,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.slot_bytes = 16;
   for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
   for (const Job& job : jobs) {
+    if (job.route.segment >= 0) work = std::max(work, job.route.experts * (kMaxRows + 1) * 4);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
       work = std::max(work, stage_at(0, matrix, tiles).end);
@@ -93,8 +93,12 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     const int slots = kWarps / matrix.parts;
     return (matrix.tiles + slots - 1) / slots * (matrix.count > 1 ? listed : 1);
   };
+  // The router's blocks have the routing to do once they are done, so they get less to read.
+  constexpr double kRouterWeight = 4;
   const auto bytes_of = [&](const Segment& segment) {
-    return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1);
+    const bool routes = job.route.segment >= 0 && &segment == &job.segments[job.route.segment];
+    return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1) *
+           (routes ? kRouterWeight : 1);
   };
   double total = 0;
   for (int i = 0; i < job.segment_count; ++i) total += bytes_of(job.segments[i]);

@@ -121,15 +121,6 @@ struct PerLayerJob {
   float scale = 1, table_scale = 1, epsilon = 0;
 };
 
-/// The experts of each row from its scores, and who chose whom.
-struct RouteJob {
-  int rows = 0, experts = 0, chosen = 0;
-  const float* scores = nullptr;
-  int64_t stride = 0;
-  const float* expert_scale = nullptr;
-  MatrixList* list = nullptr;
-};
-
 /// dense = norm(dense) + norm(sum over slots of share * out)
 struct CombineJob {
   int rows = 0, cols = 0, chosen = 0;

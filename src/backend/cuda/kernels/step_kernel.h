@@ -30,7 +30,6 @@ __device__ __forceinline__ void run_phase(const StepArguments& step, const Produ
     case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
     case StepKind::kAttend: return attend(reinterpret_cast<const AttendJob&>(phase.body), rows, work);
     case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
-    case StepKind::kRoute: return route(reinterpret_cast<const RouteJob&>(phase.body), work);
     case StepKind::kCombine: return combine(reinterpret_cast<const CombineJob&>(phase.body), work);
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
     case StepKind::kClusters: return choose_clusters(reinterpret_cast<const ClusterJob&>(phase.body), work);
