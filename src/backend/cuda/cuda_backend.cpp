@@ -101,7 +101,7 @@ class CudaBackend final : public Backend {
       at->seconds += seconds[i];
       at->bytes += program_.phases[i].bytes;
     }
-    if (!seconds.empty()) times.push_back({.name = "waiting for others", .seconds = seconds.back()});
+    if (!seconds.empty()) times.push_back({.name = "of these, block 0 waiting", .seconds = seconds.back()});
     return times;
   }
 

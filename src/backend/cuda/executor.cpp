@@ -218,7 +218,7 @@ void Executor::run_piece(const model::Program& program, std::span<const InputRow
   read_outputs(program, rows, first_row, first_output);
   if (!timed) return;
   for (const StepList::Timing& timing : list.timings(gpu_)) {
-    phase_seconds_[static_cast<size_t>(timing.mark)] += timing.seconds - timing.waited;
+    phase_seconds_[static_cast<size_t>(timing.mark)] += timing.seconds;
     phase_seconds_.back() += timing.waited;
   }
 }

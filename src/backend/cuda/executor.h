@@ -70,8 +70,8 @@ class Executor {
   int max_rows() const { return max_rows_; }
   size_t memory_bytes() const { return memory_.size(); }
 
-  /// From now on, seconds of each phase of the network's program, and last of all those that the first block
-  /// waited for others.
+  /// From now on, seconds of each phase of the network's program, and last of all how many of them the
+  /// first block waited for others.
   void time_phases() { phase_seconds_.assign(network_.program->phases.size() + 1, 0.0); }
   const std::vector<double>& phase_seconds() const { return phase_seconds_; }
 

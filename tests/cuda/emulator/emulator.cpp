@@ -41,7 +41,8 @@ namespace slip::emulator {
 namespace {
 
 constexpr int kLanes = 32;
-constexpr size_t kStackBytes = size_t{256} << 10;
+// Not a power of two: the tops of all stacks would compete for the same lines of the caches.
+constexpr size_t kStackBytes = (size_t{64} << 10) + 17 * 64;
 
 enum class State { kReady, kAtWarp, kAtBlock, kAtGrid, kDone };
 enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad };
@@ -112,9 +113,18 @@ Machine machine;
   std::abort();
 }
 
+/// On to the next lane of the warp that can go on, or else to the scheduler.
 void leave(State state) {
   Thread* self = machine.running;
   self->state = state;
+  Thread* lanes = &self->block->threads[static_cast<size_t>(self->index / kLanes * kLanes)];
+  for (int i = 1; i < kLanes; ++i) {
+    Thread& next = lanes[(self->index + i) % kLanes];
+    if (next.state != State::kReady) continue;
+    machine.running = &next;
+    place.thread = next.index;
+    return slip_switch_stack(&self->stack, next.stack);
+  }
   slip_switch_stack(&self->stack, machine.scheduler);
 }
 

@@ -73,7 +73,8 @@ __device__ __forceinline__ void arrival_init(Arrival* arrival) {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-/// By a whole warp that is done with what lay in `shared`.
+/// By a whole warp that is done with what lay in `shared`. Weights are read once per step, so they are the
+/// first to leave the second-level cache, which has caches, norms and lists to keep.
 __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* global, int bytes,
                                           Arrival* arrival) {
   __syncwarp();
@@ -83,9 +84,13 @@ __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* gl
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
                  : "memory");
+    uint64_t evict_first;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(evict_first));
     asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-        "l"(global), "r"(bytes), "r"(address)
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+        "[%3], "
+        "%4;" ::"r"(to),
+        "l"(global), "r"(bytes), "r"(address), "l"(evict_first)
         : "memory");
   }
 #else
