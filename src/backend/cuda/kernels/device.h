@@ -111,6 +111,7 @@ __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) 
         : "r"(address), "r"(parity)
         : "memory");
   }
+  __syncwarp();  // lanes may have left the loop one by one
 #endif
 }
 

@@ -11,7 +11,7 @@
 namespace slip::backend::cuda {
 namespace {
 
-constexpr int kMostSlots = 6;  // of a warp; more hide no more
+constexpr int kMostSlots = 4;  // of a warp; more hide no more
 
 StepKernel kernel_for(int tiles) {
   return tiles == 1 ? narrow_step() : tiles == 2 ? middle_step() : wide_step();
