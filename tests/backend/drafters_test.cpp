@@ -15,16 +15,17 @@
 #include "reference/assistant.h"
 #include "reference/dflash.h"
 #include "reference/golden.h"
+#include "support/draft_fixture.h"
 
 namespace slip::backend::cpu {
 namespace {
 
-using reference::Row;
+using test::Pair;
+using test::row_for;
+using test::TargetText;
+using test::token_at;
 
-int token_at(const model::Config& config, uint64_t seed, int position) {
-  return static_cast<int>(keyed_bits(seed, static_cast<uint64_t>(position)) %
-                          static_cast<uint64_t>(config.vocab));
-}
+using reference::Row;
 
 std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target, ActivationMode mode,
                                      kv::Storage storage) {
@@ -34,58 +35,6 @@ std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target, Activ
   options.activations = mode;
   options.kv_storage = storage;
   return load(target.config, target.weights, options);
-}
-
-/// A sequence of the target; keeps the hidden state of its last row and the taps of all rows.
-struct TargetText {
-  TargetText(Backend& backend, uint64_t seed, int length, size_t tap_count = 0, int width = 64)
-      : cache(backend.new_cache()) {
-    const model::Config& config = backend.config();
-    const auto hidden_size = static_cast<size_t>(config.hidden);
-    cache->reserve(length + 16);
-    while (cache->length() < length) {
-      const int count = std::min(width, length - cache->length());
-      std::vector<backend::Row> rows(static_cast<size_t>(count));
-      for (int i = 0; i < count; ++i) {
-        backend::Row& row = rows[static_cast<size_t>(i)];
-        row.position = cache->length() + i;
-        row.token = token_at(config, seed, row.position);
-        row.output = i == count - 1;
-      }
-      kv::Cache* caches[] = {cache.get()};
-      cache->stage(count);
-      const Output out = backend.run({rows, caches});
-      cache->commit(count);
-      hidden.assign(out.hidden, out.hidden + hidden_size);
-      if (out.taps != nullptr)
-        taps.insert(taps.end(), out.taps, out.taps + rows.size() * tap_count * hidden_size);
-    }
-  }
-
-  std::unique_ptr<kv::Cache> cache;
-  std::vector<float> hidden;
-  std::vector<float> taps;
-};
-
-struct Pair {
-  Pair(const std::string& shape, int bits) {
-    checkpoint::SynthOptions options;
-    options.shape = shape;
-    options.bits = bits;
-    options.assistant_bits = bits;
-    target = checkpoint::synthesize(options);
-    assistant = checkpoint::synthesize_assistant(options);
-  }
-  std::unique_ptr<checkpoint::Checkpoint> target;
-  std::unique_ptr<checkpoint::AssistantCheckpoint> assistant;
-};
-
-AssistantRow row_for(const TargetText& text, const float* hidden, int token) {
-  return {.token = token,
-          .hidden = hidden,
-          .position = text.cache->length() - 1,
-          .keys = text.cache->length(),
-          .cache = text.cache.get()};
 }
 
 class AssistantOfShape : public testing::TestWithParam<std::tuple<const char*, int>> {};

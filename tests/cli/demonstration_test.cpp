@@ -15,8 +15,8 @@ using test::Result;
 class Demonstration : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(std::string(SLIP_TEST_DATA) + "/../models/tiny/config.json"))
-      GTEST_SKIP() << "models/tiny is not in this source tree";
+    ASSERT_TRUE(std::filesystem::exists(std::string(SLIP_TEST_DATA) + "/../models/tiny/config.json"))
+        << "models/tiny belongs to the source tree";
   }
   static json generate(std::vector<std::string> more) {
     more.insert(more.begin(), {"generate", "-t", "1", "--json", "-q", "--temp", "0", "-n", "120", "-p",

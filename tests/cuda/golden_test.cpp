@@ -70,13 +70,15 @@ TEST_P(CudaGolden, FollowsTheOriginalWithACacheOfFloats) {
 }
 
 TEST_P(CudaGolden, FollowsTheReferenceWithARoundedCache) {
-  if (GetParam() == "moe") GTEST_SKIP() << "its router turns the last bit of a key into another expert";
   const test::Golden golden(GetParam());
   const std::vector<int> prompt = golden.prompt();
   const std::vector<float> got = logits_of(*golden.target, prompt, 16, kv::Storage::kBf16);
-  const double error = test::relative_error(got, reference_logits(*golden.target, prompt));
+  const std::vector<float> want = reference_logits(*golden.target, prompt);
+  const double error = test::relative_error(got, want);
   std::printf("%s, bf16 cache: relative error %.2g of the reference\n", GetParam().c_str(), error);
-  EXPECT_LT(error, 1.5e-2);
+  // A mixture must stay closer than the rounding of the cache moves the reference itself (by 29 % here).
+  const double moved = test::relative_error(want, joined(golden.rows("prompt_logits")));
+  EXPECT_LT(error, golden.target->config.experts > 0 ? moved : 1.5e-2);
   EXPECT_EQ(logits_of(*golden.target, prompt, 1, kv::Storage::kBf16), got);
 }
 

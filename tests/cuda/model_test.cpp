@@ -19,7 +19,7 @@ struct Model {
 
 std::vector<Model> models() {
   // A whole model takes many seconds on the emulated device.
-  if (test::kEmulated) return {{"tiny-e2b", 4}, {"tiny-dense", 8}, {"tiny-moe", 4}};
+  if (test::kEmulated) return {{"tiny-e2b", 4}, {"tiny-dense", 8}, {"tiny-moe", 4, 32}};
   std::vector<Model> all;
   for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
     for (const int bits : {16, 8, 4}) all.push_back({shape, bits});
@@ -51,13 +51,14 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaModel, testing::ValuesIn(models()),
                          [](const auto& test) { return name_of(test.param); });
 
 TEST_P(CudaModel, AgreesWithTheReference) {
-  if (GetParam().shape == "tiny-moe" && GetParam().group == 32)
-    GTEST_SKIP() << "its router turns the last bit of a key into another expert";
   const auto checkpoint = make_checkpoint(GetParam());
-  Harness harness(*checkpoint);
+  // A mixture of random weights is judged with a cache of floats: a key rounded to the neighbour can choose
+  // another expert, and then nothing can be said (golden_test.cpp).
+  const bool rounded = checkpoint->config.experts == 0;
+  Harness harness(*checkpoint, rounded ? kv::Storage::kBf16 : kv::Storage::kF32);
   const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
   reference::Forward forward(program);
-  forward.bf16_cache = true;
+  forward.bf16_cache = rounded;
   reference::Sequence sequence;
   auto mine = harness.start(5);
   for (int position = 0; position < 45; ++position) {

@@ -88,7 +88,7 @@ class Executor {
                     int first_output);
   void launch_all(const model::Program& program, int rows, bool outputs);
 
-  // phases.cpp: each adds its launches for `rows_` rows.
+  // phases.cpp and, for drafters, draft_phases.cpp: each adds its launches for `rows_` rows.
   void phase(const model::Program& program, const model::Phase& phase);
   void per_layer_inputs();
   void qkv(int layer, bool queries);
