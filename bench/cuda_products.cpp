@@ -1,13 +1,14 @@
-// Times the narrow product of the CUDA executor alone, per shape and width: launches over matrices that
-// together are several times the second-level cache, in one recorded graph, as a step has them.
+// Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
+// together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
+// rows, streaming the weights, multiplying what is already in shared memory.
 #include <fmt/format.h>
 
 #include <cstring>
 #include <vector>
 
 #include "backend/cuda/gpu.h"
-#include "backend/cuda/kernels/job.h"
-#include "backend/cuda/kernels/step.h"
+#include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/pack.h"
 #include "base/error.h"
 #include "base/noise.h"
 
@@ -22,26 +23,36 @@ struct Case {
 };
 
 PackedMatrix shape(const Case& one, Format format) {
-  PackedMatrix packed;
-  packed.format = format;
-  packed.rows = one.rows;
-  packed.cols = one.cols / one.slices;
-  packed.slices = one.slices;
-  packed.pair = one.pair;
-  packed.subtiles = one.pair || one.rows >= 8192 ? 2 : 1;
-  packed.groups = format == Format::kBf16 ? 0 : 1;
-  const int blocks = (packed.cols + 63) / 64;
-  packed.chunks = format == Format::kBf16 ? 2 * blocks : blocks;
-  packed.chunk_bytes = packed.subtiles * ((format == Format::kAffine4 ? 512 : 1024) + 64 * packed.groups);
-  const int tile_rows = one.pair ? 16 : 16 * packed.subtiles;
-  packed.tiles = (one.rows + tile_rows - 1) / tile_rows;
-  while (packed.parts < kWarps && blocks >= 4 * packed.parts) packed.parts *= 2;
-  return packed;
+  return plan({.format = format,
+               .groups = format == Format::kBf16 ? 0 : 1,
+               .rows = one.rows,
+               .cols = one.cols,
+               .pair = one.pair,
+               .slices = one.slices});
+}
+
+/// Seconds per phase of a list, the best of some runs.
+double best_of(Gpu& gpu, StepList& list, int skipped) {
+  double best = 1;
+  for (int i = 0; i < 5; ++i) {
+    list.start(gpu, nullptr, true, skipped);
+    gpu.finish();
+    best = std::min(best, gpu.seconds_between(0, 1));
+  }
+  return best / static_cast<double>(list.phases().size());
+}
+
+/// What the meeting of all blocks costs.
+void time_barrier(Gpu& gpu) {
+  StepList list;
+  for (int i = 0; i < 500; ++i) list.add_empty(0);
+  list.finish(gpu, 1);
+  fmt::print("empty phases: {:.2f} us each\n", best_of(gpu, list, kSkipNothing) * 1e6);
 }
 
 void run(int argc, char** argv) {
   Gpu gpu(0);
-  prepare_products(gpu);
+  prepare_steps(gpu);
   const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
   constexpr size_t kBytes = size_t{3} << 30;
   DeviceMemory weights(kBytes, "matrices"), activations(size_t{64} << 20, "rows"),
@@ -70,6 +81,8 @@ void run(int argc, char** argv) {
   }
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
+  time_barrier(gpu);
+
   const Case cases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2048, false},
                         {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
                         {"e2b ple gate", 256, 1536, false}, {"e2b ple proj", 1536, 256, false},
@@ -81,10 +94,12 @@ void run(int argc, char** argv) {
   const std::vector<int> widths = quick ? std::vector<int>{1} : std::vector<int>{1, 2, 4, 8, 16};
   for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
     if (quick && format != Format::kAffine4) break;
-    fmt::print("\n{}: us per launch (share of bandwidth) at widths 1, 2, 4, 8, 16\n",
-               format == Format::kAffine4   ? "4 bits"
-               : format == Format::kAffine8 ? "8 bits"
-                                            : "bf16");
+    fmt::print(
+        "\n{}: us per phase (share of bandwidth) at widths 1, 2, 4, 8, 16; at 1 also its parts alone, each "
+        "with a meeting of all blocks\n",
+        format == Format::kAffine4   ? "4 bits"
+        : format == Format::kAffine8 ? "8 bits"
+                                     : "bf16");
     for (const Case& one : cases) {
       std::string line =
           fmt::format("{:14} {:6.1f} MB ", one.name, static_cast<double>(shape(one, format).bytes()) / 1e6);
@@ -93,12 +108,10 @@ void run(int argc, char** argv) {
         const size_t stride = (packed.bytes() + 255) / 256 * 256;
         const int copies = static_cast<int>(std::min<size_t>(64, kBytes / stride));
         if (copies < 1) continue;
-        gpu.begin_capture();
-        int passes = 1;
+        StepList list;
         for (int i = 0; i < copies; ++i) {
           packed.data = weights.data() + static_cast<size_t>(i) * stride;
           Job job;
-          job.rows = width;
           job.segment_count = packed.slices;
           for (int part = 0; part < packed.slices; ++part) {
             Segment& segment = job.segments[part];
@@ -113,22 +126,19 @@ void run(int argc, char** argv) {
                 reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;
             segment.out_stride = one.rows;
           }
-          plan_blocks(gpu, job, 1);
-          passes = (job.rows + job.rows_per_pass - 1) / job.rows_per_pass;
-          product(gpu, job);
+          list.add_product(gpu, job, 1, 0);
         }
-        const Graph graph = gpu.end_capture();
-        double best = 1;
-        for (int i = 0; i < 6; ++i) {
-          gpu.mark(0);
-          gpu.run(graph);
-          gpu.mark(1);
-          gpu.finish();
-          best = std::min(best, gpu.seconds_between(0, 1) / copies);
-        }
-        line += fmt::format(" {:7.2f} ({:3.0f} %{})", best * 1e6,
-                            100 * static_cast<double>(packed.bytes()) / best / bandwidth,
+        list.finish(gpu, width);
+        const int per_pass = list.jobs()[0].rows_per_pass, passes = (width + per_pass - 1) / per_pass;
+        const double seconds = best_of(gpu, list, kSkipNothing);
+        line += fmt::format(" {:7.2f} ({:3.0f} %{})", seconds * 1e6,
+                            100 * static_cast<double>(packed.bytes()) / seconds / bandwidth,
                             passes > 1 ? fmt::format(", {} passes", passes) : "");
+        if (width != 1) continue;
+        const auto alone = [&](int skipped) { return best_of(gpu, list, skipped) * 1e6; };
+        line +=
+            fmt::format(" [stage {:.2f}, stream {:.2f}, multiply {:.2f}]", alone(kSkipMultiply | kSkipStream),
+                        alone(kSkipMultiply | kSkipStage), alone(kSkipStage | kSkipStream));
       }
       fmt::print("{}\n", line);
     }

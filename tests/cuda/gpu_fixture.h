@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/cuda/gpu.h"
-#include "backend/cuda/kernels/job.h"
+#include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/pack.h"
 
 namespace slip::test {
@@ -20,7 +20,7 @@ class GpuTest : public testing::Test {
   backend::cuda::Gpu& gpu() {
     if (gpu_ == nullptr) {
       gpu_ = std::make_unique<backend::cuda::Gpu>(0);
-      backend::cuda::prepare_products(*gpu_);
+      backend::cuda::prepare_steps(*gpu_);
     }
     return *gpu_;
   }

@@ -23,7 +23,6 @@ inline backend::cuda::CudaOptions cuda_options(int max_rows, kv::Storage storage
   options.threads = 2;
   options.max_rows = max_rows;
   options.kv_storage = storage;
-  options.graphs = !kEmulated;
   return options;
 }
 

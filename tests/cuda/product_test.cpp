@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cuda/kernels/job.h"
+#include "backend/cuda/kernels/phase.h"
 #include "cuda/gpu_fixture.h"
 #include "support/memory_tensor.h"
 
@@ -72,9 +72,11 @@ class Subject {
     segment.epilogue = packed_.pair ? Epilogue::kGated : Epilogue::kStore;
     segment.out = reinterpret_cast<float*>(out_.data());
     segment.out_stride = packed_.rows;
-    plan_blocks(gpu_, job, 1);
-    job.rows_per_pass = std::min(job.rows_per_pass, per_pass);
-    product(gpu_, job);
+    StepList list;
+    list.add_product(gpu_, job, 1, 0);
+    list.finish(gpu_, count, per_pass);
+    list.start(gpu_, nullptr);
+    gpu_.finish();
     return test::download(gpu_, out_, static_cast<size_t>(count * packed_.rows));
   }
 
@@ -186,8 +188,8 @@ TEST_P(CudaProduct, SlicesOfColumnsAddUpWhereTheyAreRead) {
     segment.out = reinterpret_cast<float*>(partial.data()) + i * kMaxRows * kRows;
     segment.out_stride = kRows;
   }
-  plan_blocks(gpu(), job, 1);
-  product(gpu(), job);
+  StepList list;
+  list.add_product(gpu(), job, 1, 0);
 
   OwnedMatrix unit = test::random_float_matrix(DType::kBf16, kRows, kRows, 1);
   for (size_t i = 0; i < kRows * kRows; ++i) unit.weight->set(i, i % kRows == i / kRows ? 1.0f : 0.0f);
@@ -204,8 +206,10 @@ TEST_P(CudaProduct, SlicesOfColumnsAddUpWhereTheyAreRead) {
   segment.in.part_stride = kMaxRows * kRows;
   segment.out = reinterpret_cast<float*>(out.data());
   segment.out_stride = kRows;
-  plan_blocks(gpu(), reader, 1);
-  product(gpu(), reader);
+  list.add_product(gpu(), reader, 1, 0);
+  list.finish(gpu(), kWidth);
+  list.start(gpu(), nullptr);
+  gpu().finish();
 
   std::vector<double> want;
   std::vector<float> w(kCols);

@@ -17,7 +17,6 @@ struct CudaOptions {
   // Rows one step takes. Logits of that many rows are kept in pinned memory, a megabyte each.
   int max_rows = 64;
   kv::Storage kv_storage = kv::Storage::kBf16;  // floats are slow, to compare with references
-  bool graphs = true;  // record the launches of a width and repeat them as one command
   /// Called while loading with the share done, 0 to 1.
   std::function<void(double)> progress;
 };

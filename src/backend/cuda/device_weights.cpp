@@ -140,7 +140,7 @@ DeviceWeights load(Gpu& gpu, const std::function<void(Listing&)>& describe, Thre
     PackedMatrix& packed = *task.target;
     std::byte* to = weights.matrices.data() + task.place;
     packed.data = to;
-    const auto tile = static_cast<size_t>(packed.tile_bytes());
+    const auto tile = static_cast<size_t>(packed.tile_bytes);
     const int64_t tiles = int64_t{packed.tiles} * packed.count * packed.slices;
     const auto at_once = static_cast<int64_t>(std::max<size_t>(1, kPieceBytes / tile));
     if (tile > kPieceBytes) fail(ErrorKind::kRuntime, "{}: has rows too long to load", task.source->name);

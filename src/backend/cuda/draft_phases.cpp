@@ -32,12 +32,15 @@ void Executor::draft_head() {
   start(job);
   if (assistant.centroids == 0) return;
 
-  choose_clusters(gpu_, {.rows = rows_,
-                         .clusters = assistant.centroids,
-                         .kept = assistant.kept_centroids,
-                         .scores = centroid_scores_.data,
-                         .stride = centroid_scores_.stride,
-                         .list = list_});
+  building_->add(StepKind::kClusters,
+                 ClusterJob{.rows = rows_,
+                            .clusters = assistant.centroids,
+                            .kept = assistant.kept_centroids,
+                            .scores = centroid_scores_.data,
+                            .stride = centroid_scores_.stride,
+                            .list = list_},
+                 mark_);
+  ++list_number_;
   Job scores = new_job();
   add(scores, device_.clusters, plain(hidden_, config_.hidden), cluster_scores_);
   scores.segments[0].out_slots = assistant.kept_centroids;

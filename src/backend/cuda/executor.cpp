@@ -35,12 +35,13 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
       gpu_(gpu),
       options_(options),
       max_rows_(max_rows) {
-  prepare_products(gpu);
-  prepare_attention(gpu);
+  prepare_steps(gpu);
   const auto rows = static_cast<size_t>(max_rows);
   const auto h = static_cast<size_t>(config_.hidden);
   if (config_.experts_per_token > kMaxChosen || config_.experts > 256)
     fail(ErrorKind::kRuntime, "the CUDA kernels take up to 256 experts and {} of them per token", kMaxChosen);
+  if (config_.experts > 0 && config_.hidden > 4 * kWarps * 32 * 3)
+    fail(ErrorKind::kRuntime, "the CUDA kernels take models with experts of up to 6144 columns");
   input_cols_ = config_.hidden;
   if (network.assistant != nullptr) input_cols_ = 2 * network.assistant->backbone_hidden;
   input_cols_ = std::max(input_cols_, network.context_inputs);
@@ -133,6 +134,8 @@ void Executor::plan_memory(Carver& carver) {
   }
   partials_ = carver.take<float>(widest * kMaxRows);
   partial_weights_ = carver.take<float>(static_cast<size_t>(blocks) * heads * kMaxRows * 2);
+  finished_ = carver.take<uint32_t>(heads * kMaxRows);
+  routed_ = carver.take<uint32_t>(1);
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
   step_bytes_ = sizeof(Step) + static_cast<size_t>(pages) * kMaxRows * sizeof(std::byte*);
@@ -210,21 +213,14 @@ void Executor::run_piece(const model::Program& program, std::span<const InputRow
   const int count = static_cast<int>(rows.size());
   const bool outputs = std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; });
   const bool timed = !phase_seconds_.empty() && &program == network_.program;
-  if (options_.graphs && !timed) {
-    Graph& graph = graphs_[{&program, count, outputs}];
-    if (!graph) {
-      gpu_.begin_capture();
-      launch_all(program, count, outputs);
-      graph = gpu_.end_capture();
-    }
-    gpu_.run(graph);
-  } else {
-    launch_all(program, count, outputs);
-  }
+  StepList& list = list_for(program, count, outputs);
+  list.start(gpu_, step_, timed);
   read_outputs(program, rows, first_row, first_output);
   if (!timed) return;
-  for (size_t i = 0; i < phase_seconds_.size(); ++i)
-    phase_seconds_[i] += gpu_.seconds_between(static_cast<int>(i), static_cast<int>(i) + 1);
+  for (const StepList::Timing& timing : list.timings(gpu_)) {
+    phase_seconds_[static_cast<size_t>(timing.mark)] += timing.seconds;
+    phase_seconds_.back() += timing.waited;
+  }
 }
 
 /// Embeddings and such: what the host looks up for every row.

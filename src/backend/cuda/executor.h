@@ -1,9 +1,9 @@
 // Executor: the phases of a Program on a GPU, for up to 16 rows at a time; more rows go through in pieces of
-// 16, in order, which gives every row the same bits. A phase is one or a few launches (kernels/); where it
-// ends with a sum into the residual stream, the sum is left to the launches that read the stream next, which
-// make it up for themselves (kernels/stage.h). What changes from step to step lies in memory, so the launches
-// of a width are recorded once and a step is one command. No memory is taken after construction except for
-// these recordings, at the first step of a width.
+// 16, in order, which gives every row the same bits. A step is one kernel that walks a list
+// (kernels/phase.h); a phase of the program is one or a few of its entries. Where a phase ends with a sum
+// into the residual stream, the sum is left to the products that read the stream next, which make it up for
+// themselves (kernels/stage.h). What changes from step to step lies in memory, so the list of a width is made
+// once. No memory is taken after construction except for these lists, at the first step of a width.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/gpu.h"
-#include "backend/cuda/kernels/step.h"
+#include "backend/cuda/kernels/phase.h"
 #include "backend/input_rows.h"
 #include "base/buffer.h"
 #include "model/program.h"
@@ -53,9 +53,9 @@ class Executor {
   int max_rows() const { return max_rows_; }
   size_t memory_bytes() const { return memory_.size(); }
 
-  /// From now on, seconds of each phase of the network's program; steps then run unrecorded, with a mark
-  /// after every phase.
-  void time_phases() { phase_seconds_.assign(network_.program->phases.size(), 0.0); }
+  /// From now on, seconds of each phase of the network's program, and last of all how many of them the
+  /// first block waited for others.
+  void time_phases() { phase_seconds_.assign(network_.program->phases.size() + 1, 0.0); }
   const std::vector<double>& phase_seconds() const { return phase_seconds_; }
 
  private:
@@ -86,12 +86,14 @@ class Executor {
   void write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches, int first_output);
   void read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
                     int first_output);
-  void launch_all(const model::Program& program, int rows, bool outputs);
+  StepList& list_for(const model::Program& program, int rows, bool outputs);
+  void build(const model::Program& program, int rows, bool outputs);
 
-  // phases.cpp and, for drafters, draft_phases.cpp: each adds its launches for `rows_` rows.
+  // phases.cpp and, for drafters, draft_phases.cpp: each adds its entries for `rows_` rows.
   void phase(const model::Program& program, const model::Phase& phase);
   void per_layer_inputs();
   void qkv(int layer, bool queries);
+  HeadsJob heads_job(int layer, bool queries) const;
   void heads(int layer, bool queries);
   void attend_layer(int layer);
   void attention_out(int layer);
@@ -106,7 +108,7 @@ class Executor {
   void context_kv(int layer);
 
   Job new_job() const;
-  /// The stream as input of the next launch, which also makes a pending sum and keeps it.
+  /// The stream as input of the next product, which also makes a pending sum and keeps it.
   Input take_stream();
   static Input plain(const Field& field, int cols);
   void add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out);
@@ -144,6 +146,8 @@ class Executor {
   MatrixList* list_ = nullptr;
   float* partials_ = nullptr;
   float* partial_weights_ = nullptr;
+  uint32_t* finished_ = nullptr;  // of attention
+  uint32_t* routed_ = nullptr;
   Step* step_ = nullptr;
   size_t step_bytes_ = 0;
   float* turn_tables_[4] = {};  // page and base of sliding layers, of full ones
@@ -155,7 +159,9 @@ class Executor {
   std::vector<uint8_t> spread_;       // [max_rows]: the row's logits have been set to -infinity once
   void spread_scores(int row, int out_row);
 
-  // While launches are added.
+  // While a list is made.
+  StepList* building_ = nullptr;
+  int mark_ = 0, list_number_ = 0;
   const model::Program* program_ = nullptr;
   int rows_ = 0;
   bool outputs_ = false;
@@ -164,7 +170,7 @@ class Executor {
   Field context_;
   std::vector<double> phase_seconds_;  // empty = not timed
 
-  std::map<std::tuple<const model::Program*, int, bool>, Graph> graphs_;
+  std::map<std::tuple<const model::Program*, int, bool>, StepList> lists_;
   std::unique_ptr<tensor::RowReader> embed_reader_, table_reader_;
 };
 

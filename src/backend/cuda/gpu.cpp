@@ -116,14 +116,6 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
   return *this;
 }
 
-Graph::~Graph() {
-  if (handle_ != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(handle_));
-}
-Graph& Graph::operator=(Graph&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
 struct Gpu::Marks {
   std::vector<cudaEvent_t> events;
   ~Marks() {
@@ -157,23 +149,6 @@ void Gpu::clear(std::byte* device, size_t bytes) {
 }
 void Gpu::finish() {
   check_gpu(cudaStreamSynchronize(stream_of(*this)), "running a step");
-}
-
-void Gpu::begin_capture() {
-  check_gpu(cudaStreamBeginCapture(stream_of(*this), cudaStreamCaptureModeThreadLocal), "capturing a graph");
-}
-Graph Gpu::end_capture() {
-  cudaGraph_t graph;
-  check_gpu(cudaStreamEndCapture(stream_of(*this), &graph), "capturing a graph");
-  cudaGraphExec_t executable;
-  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
-  cudaGraphDestroy(graph);
-  check_gpu(status, "making a graph");
-  return Graph(executable);
-}
-void Gpu::run(const Graph& graph) {
-  check_gpu(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph.handle()), stream_of(*this)),
-            "starting a graph");
 }
 
 void Gpu::mark(int number) {

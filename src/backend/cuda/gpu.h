@@ -1,5 +1,5 @@
 // Gpu: the CUDA runtime as far as the backend needs it, in C++ terms: memory with an owner, one stream of
-// work, captured graphs, and errors as slip::Error. gpu.cu implements it; tests/cuda/emulator has an
+// work, and errors as slip::Error. gpu.cpp implements it; tests/cuda/emulator has an
 // implementation without a GPU. Not thread safe; all work of one Gpu goes to one stream, in order.
 #pragma once
 
@@ -61,21 +61,6 @@ class PinnedMemory {
   size_t size_ = 0;
 };
 
-/// A captured sequence of work.
-class Graph {
- public:
-  Graph() = default;
-  explicit Graph(void* handle) : handle_(handle) {}
-  ~Graph();
-  Graph(Graph&& other) noexcept : handle_(other.handle_) { other.handle_ = nullptr; }
-  Graph& operator=(Graph&& other) noexcept;
-  void* handle() const { return handle_; }
-  explicit operator bool() const { return handle_ != nullptr; }
-
- private:
-  void* handle_ = nullptr;
-};
-
 class Gpu {
  public:
   /// Throws Error(kUsage) when there is no such device.
@@ -93,18 +78,11 @@ class Gpu {
   /// Waits for all work. Throws Error(kRuntime) when something went wrong on the device.
   void finish();
 
-  /// Work from here to end_capture() is recorded, not done.
-  void begin_capture();
-  Graph end_capture();
-  void run(const Graph& graph);
-
   /// Marks of time in the stream, numbered; seconds between two of them after finish().
   void mark(int number);
   double seconds_between(int from, int to);
 
   void* stream() const { return stream_; }  // cudaStream_t
-  /// Kernels may start while the one before still runs (see kernels/device.h).
-  bool overlap = true;
 
  private:
   int device_;

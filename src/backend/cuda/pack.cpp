@@ -51,10 +51,27 @@ int slices_for(const Matrix& matrix, int64_t tiles) {
   return slices;
 }
 
-int parts_for(int64_t blocks_of_64) {
-  int parts = 1;
-  while (parts < kWarps && blocks_of_64 >= int64_t{4} * parts) parts *= 2;
-  return parts;
+/// How many warps share the columns of a tile: so that the busiest multiprocessor has little more to read
+/// than the others, and then that its warps have little more to multiply. Counted for 132 of them on any
+/// device, because the order of sums depends on it.
+int parts_for(const PackedMatrix& packed) {
+  constexpr int kProcessors = 132, kExpectedMatrices = 8;
+  const int blocks = kProcessors / packed.slices;
+  const int64_t tiles = int64_t{packed.tiles} * (packed.count > 1 ? kExpectedMatrices : 1);
+  int best = 1;
+  double lowest = 0;
+  for (int parts = 1; parts <= kWarps; parts *= 2) {
+    const int64_t slots = kWarps / parts, groups = (tiles + slots - 1) / slots;
+    const int64_t rounds = (groups + blocks - 1) / blocks;
+    const double stream = static_cast<double>(rounds * slots * packed.pieces) / kWarps;
+    const double multiply = 0.5 * static_cast<double>(rounds * ((packed.pieces + parts - 1) / parts));
+    const double cost = std::max(stream, multiply) + 0.15 * static_cast<double>(rounds);
+    if (parts == 1 || cost < lowest) {
+      lowest = cost;
+      best = parts;
+    }
+  }
+  return best;
 }
 
 /// Sixteen rows of a matrix as codes or bf16 bits, padded with zero.
@@ -64,7 +81,7 @@ class Rows16 {
       : matrix_(matrix),
         reader_(matrix),
         cols_(packed.cols),
-        padded_((packed.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols),
+        padded_(packed.padded_cols()),
         groups_(packed.groups),
         values_(static_cast<size_t>(16 * padded_)),
         codes_(static_cast<size_t>(matrix.cols)),
@@ -119,91 +136,99 @@ Pair operand(const Rows16& rows, int64_t step, int lane, int i) {
   return {rows.value(row, col), rows.value(row, col + 1)};
 }
 
-/// The codes of one subtile in one chunk.
-void put_codes(const Rows16& rows, Format format, int64_t chunk, std::byte* to) {
-  const auto put = [&](size_t word, uint32_t value) { std::memcpy(to + word * 4, &value, 4); };
-  for (int lane = 0; lane < 32; ++lane) {
-    const auto at = static_cast<size_t>(lane);
-    switch (format) {
-      case Format::kBf16:
-        for (size_t step = 0; step < 2; ++step) {
-          for (int i = 0; i < 4; ++i) {
-            const Pair pair = operand(rows, chunk * 2 + static_cast<int64_t>(step), lane, i);
-            put(step * 128 + at * 4 + static_cast<size_t>(i), pair.low | pair.high << 16);
-          }
-        }
-        break;
-      case Format::kAffine8:
-        for (size_t step = 0; step < 4; ++step) {
-          for (size_t half = 0; half < 2; ++half) {
-            const auto source = chunk * 4 + static_cast<int64_t>(step);
-            const Pair even = operand(rows, source, lane, static_cast<int>(half) * 2);
-            const Pair odd = operand(rows, source, lane, static_cast<int>(half) * 2 + 1);
-            put(step / 2 * 128 + at * 4 + step % 2 * 2 + half,
-                even.low | odd.low << 8 | even.high << 16 | odd.high << 24);
-          }
-        }
-        break;
-      case Format::kAffine4:
-        for (size_t step = 0; step < 4; ++step) {
-          uint32_t word = 0;
-          for (int i = 0; i < 4; ++i) {
-            const Pair pair = operand(rows, chunk * 4 + static_cast<int64_t>(step), lane, i);
-            word |= pair.low << (4 * i) | pair.high << (16 + 4 * i);
-          }
-          put(at * 4 + step, word);
-        }
-        break;
+void put(std::byte* to, size_t word, uint32_t value) {
+  std::memcpy(to + word * 4, &value, 4);
+}
+
+/// Operands of 32 columns: [step][lane][register].
+void put_floats(const Rows16& rows, int64_t step, std::byte* to) {
+  for (size_t i = 0; i < 256; ++i) {
+    const Pair pair = operand(rows, step + static_cast<int64_t>(i / 128), static_cast<int>(i / 4 % 32),
+                              static_cast<int>(i % 4));
+    put(to, i, pair.low | pair.high << 16);
+  }
+}
+
+/// Four bits of the codes of 64 columns, from bit `shift` on.
+void put_nibbles(const Rows16& rows, int64_t step, int shift, std::byte* to) {
+  for (size_t i = 0; i < 128; ++i) {
+    uint32_t word = 0;
+    for (int j = 0; j < 4; ++j) {
+      const Pair pair = operand(rows, step + static_cast<int64_t>(i % 4), static_cast<int>(i / 4), j);
+      word |= (pair.low >> shift & 15) << (4 * j) | (pair.high >> shift & 15) << (16 + 4 * j);
+    }
+    put(to, i, word);
+  }
+}
+
+/// Scales and biases of `count` groups: [g][group][scales of rows g, g + 8; their biases].
+void put_scales(const Rows16& rows, int64_t group, int count, std::byte* to) {
+  for (int g = 0; g < 8; ++g) {
+    for (int i = 0; i < count; ++i) {
+      const uint32_t one = rows.scale(g, group + i), two = rows.scale(g + 8, group + i);
+      put(to, static_cast<size_t>((g * count + i) * 2), (one & 0xffff) | two << 16);
+      put(to, static_cast<size_t>((g * count + i) * 2 + 1), one >> 16 | (two & 0xffff0000));
     }
   }
 }
 
-void put_scales(const Rows16& rows, int groups, int64_t chunk, std::byte* to) {
-  for (int group = 0; group < groups; ++group) {
-    for (int g = 0; g < 8; ++g) {
-      for (int half = 0; half < 2; ++half) {
-        const uint32_t pair = rows.scale(g + 8 * half, chunk * groups + group);
-        std::memcpy(to + group * 64 + g * 8 + half * 4, &pair, 4);
-      }
-    }
+/// One subtile's share of a piece.
+void put_piece(const Rows16& rows, const PackedMatrix& packed, int64_t piece, int subtile, std::byte* to) {
+  if (packed.format == Format::kBf16) return put_floats(rows, piece * 2, to + subtile * 1024);
+  const int groups = packed.groups * piece_cols(packed.format) / kPaddedCols;
+  put_scales(rows, piece * groups, groups, to + subtile * groups * 64);
+  to += packed.subtiles * groups * 64;
+  if (packed.format == Format::kAffine8) {
+    put_nibbles(rows, piece * 4, 0, to + subtile * 1024);
+    put_nibbles(rows, piece * 4, 4, to + subtile * 1024 + 512);
+    return;
   }
+  put_nibbles(rows, piece * 8, 0, to + subtile * 512);
+  if (static_cast<int64_t>(packed.piece_bytes) * (piece + 1) <= packed.tile_bytes)
+    put_nibbles(rows, piece * 8 + 4, 0, to + (packed.subtiles + subtile) * 512);
 }
 
 PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other, int slices) {
   require_supported(source);
-  PackedMatrix packed;
-  packed.rows = static_cast<int>(rows);
-  packed.cols = static_cast<int>(source.cols / slices);
-  packed.slices = slices;
-  packed.count = static_cast<int>(source.rows / rows);
-  packed.pair = other != nullptr;
-  packed.subtiles = packed.pair || rows >= kTallRows ? 2 : 1;
-  const int64_t padded = (packed.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols;
-  int code_bytes = 1024;
-  if (source.encoding == Encoding::kFloat) {
-    packed.format = Format::kBf16;
-    packed.chunks = static_cast<int>(padded / 32);
-  } else {
-    packed.format = source.bits <= 4 ? Format::kAffine4 : Format::kAffine8;
-    packed.groups = source.group == 32 ? 2 : 1;
-    packed.chunks = static_cast<int>(padded / 64);
-    if (packed.format == Format::kAffine4) code_bytes = 512;
-  }
-  if (packed.pair) {
+  if (other != nullptr) {
     require_supported(*other);
     const bool same = other->encoding == source.encoding && other->rows == source.rows &&
                       other->cols == source.cols && other->group == source.group &&
                       (other->bits <= 4) == (source.bits <= 4);
     if (!same) fail_file("{} and {} are stored differently; use --device cpu", source.name, other->name);
   }
-  packed.chunk_bytes = packed.subtiles * (code_bytes + 64 * packed.groups);
-  const int64_t tile_rows = packed.pair ? 16 : 16 * packed.subtiles;
-  packed.tiles = static_cast<int>((rows + tile_rows - 1) / tile_rows);
-  packed.parts = parts_for(padded / kPaddedCols);
-  return packed;
+  MatrixShape shape{.rows = rows, .cols = source.cols, .pair = other != nullptr, .slices = slices};
+  shape.count = static_cast<int>(source.rows / rows);
+  if (source.encoding != Encoding::kFloat) {
+    shape.format = source.bits <= 4 ? Format::kAffine4 : Format::kAffine8;
+    shape.groups = source.group == 32 ? 2 : 1;
+  }
+  return plan(shape);
 }
 
 }  // namespace
+
+PackedMatrix plan(const MatrixShape& shape) {
+  PackedMatrix packed;
+  packed.format = shape.format;
+  packed.groups = shape.groups;
+  packed.rows = static_cast<int>(shape.rows);
+  packed.cols = static_cast<int>(shape.cols / shape.slices);
+  packed.slices = shape.slices;
+  packed.count = shape.count;
+  packed.pair = shape.pair;
+  packed.subtiles = shape.pair || shape.rows >= kTallRows ? 2 : 1;
+  const int in_piece = piece_cols(shape.format);
+  const int padded = (packed.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols;
+  packed.pieces = (padded + in_piece - 1) / in_piece;
+  packed.piece_bytes = packed.subtiles * (1024 + shape.groups * in_piece / kPaddedCols * 64);
+  packed.tile_bytes = packed.pieces * packed.piece_bytes;
+  if (packed.padded_cols() > padded) packed.tile_bytes -= packed.subtiles * 512;
+  const int64_t tile_rows = packed.pair ? 16 : 16 * packed.subtiles;
+  packed.tiles = static_cast<int>((shape.rows + tile_rows - 1) / tile_rows);
+  packed.parts = parts_for(packed);
+  return packed;
+}
 
 PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other) {
   return plan(source, rows, other, 1);
@@ -222,17 +247,13 @@ void pack(const Matrix& source, const Matrix* other, const PackedMatrix& packed,
       const int64_t index = (first + i) / packed.tiles, tile = (first + i) % packed.tiles;
       const int64_t matrix = packed.slices > 1 ? 0 : index;
       const int64_t col = packed.slices > 1 ? index * packed.cols : 0;
-      std::byte* to = host + i * packed.tile_bytes();
+      std::byte* to = host + i * packed.tile_bytes;
       for (int s = 0; s < packed.subtiles; ++s) {
         Rows16& rows = s == 0 ? one : two;
         const int64_t row = tile * tile_rows + (packed.pair ? 0 : 16 * s);
         rows.load(matrix * packed.rows + row, std::clamp<int64_t>(packed.rows - row, 0, 16), col);
-        const int code_bytes = packed.format == Format::kAffine4 ? 512 : 1024;
-        for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
-          std::byte* at = to + chunk * packed.chunk_bytes;
-          put_codes(rows, packed.format, chunk, at + s * code_bytes);
-          put_scales(rows, packed.groups, chunk, at + packed.subtiles * code_bytes + s * packed.groups * 64);
-        }
+        for (int64_t piece = 0; piece < packed.pieces; ++piece)
+          put_piece(rows, packed, piece, s, to + piece * packed.piece_bytes);
       }
     }
     pool.barrier();

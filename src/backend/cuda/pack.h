@@ -9,6 +9,15 @@
 
 namespace slip::backend::cuda {
 
+/// The layout of a matrix, or a stack of them, with these sizes.
+struct MatrixShape {
+  Format format = Format::kBf16;
+  int groups = 0;
+  int64_t rows = 0, cols = 0;  // cols: of all slices
+  bool pair = false;
+  int slices = 1, count = 1;
+};
+PackedMatrix plan(const MatrixShape& shape);
 /// The layout of `source`, cut into matrices of `rows` rows; with `other` for pairs of the same shape. Throws
 /// Error(kBadFile) for an encoding that the kernels do not have.
 PackedMatrix plan(const tensor::Matrix& source, int64_t rows, const tensor::Matrix* other = nullptr);

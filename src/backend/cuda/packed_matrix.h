@@ -1,16 +1,16 @@
-// PackedMatrix: a weight matrix in device memory, in the order product.cu streams it.
+// PackedMatrix: a weight matrix in device memory, in the order the product streams it.
 //
 // Rows are cut into tiles of 16, or of two times 16 (`subtiles`); of a pair of matrices (gate and up) a tile
-// holds 16 rows of each. A tile is a sequence of chunks of columns, 64 of an affine matrix, 32 of a bf16 one;
-// a chunk holds, for each subtile, the 16-row operands of mma.m16n8k16 in the order of its lanes, 16 bytes a
-// lane at a time, and then for each subtile and group of columns 16 pairs (scale, bias) of bf16. So a warp
-// copies a chunk with whole 512-byte requests and every lane multiplies what it has copied itself.
-//   bf16      [step of 16 columns][lane][4 registers]
-//   8 bits    [two steps][lane][step][8 codes]: bytes 0, 2 are register 0, bytes 1, 3 register 1, ...
-//   4 bits    [lane][step][8 codes]: nibbles i and i + 4 are register i
-// Scales: [lane / 4][rows g and g + 8][scale, bias]. Columns are padded to 64 with zero, rows to whole tiles;
-// groups of 128 columns appear as two of 64. `parts` warps share the columns of a tile: part p has chunks
-// p * chunks / parts .. (p + 1) * chunks / parts. A matrix of few rows and many columns is cut into slices of
+// holds 16 rows of each. A tile is a sequence of pieces of columns, 128 of a 4-bit matrix, 64 of an 8-bit
+// one, 32 of bf16: about a kilobyte per subtile, which one bulk copy brings to shared memory. A piece holds
+// first, for each subtile, the scales and biases of its groups of columns, [g][group][scales of rows g and g
+// + 8, biases of the same] as bf16; then the 16-row operands of mma.m16n8k16, in the order of its lanes:
+//   bf16    [subtile][step of 16 columns][lane][4 registers]
+//   4 bits  [64 columns][subtile][lane][step][8 codes]: nibbles i and i + 4 are register i
+//   8 bits  [subtile][plane][lane][step][8 nibbles]: as 4 bits, the low nibbles and then the high ones
+// Columns are padded to 64 with zero, so the last piece of 4 bits may be half a piece; rows to whole tiles;
+// groups of 128 columns appear as two of 64. `parts` warps share the columns of a tile: part p has pieces
+// p * pieces / parts .. (p + 1) * pieces / parts. A matrix of few rows and many columns is cut into slices of
 // columns first, packed one after another, whose products are added by whoever reads them. Both splits, and
 // so the order of every sum, depend on the shape of the matrix alone.
 #pragma once
@@ -20,30 +20,35 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kWarps = 16;  // of a block of product.cu
+inline constexpr int kWarps = 16;  // of a block
 inline constexpr int kPaddedCols = 64;
 inline constexpr int kMaxSlices = 4;
 
 enum class Format : int { kBf16, kAffine8, kAffine4 };
 
+constexpr int piece_cols(Format format) {
+  return format == Format::kAffine4 ? 128 : format == Format::kAffine8 ? 64 : 32;
+}
+
 struct PackedMatrix {
   const std::byte* data = nullptr;  // on the device
   Format format = Format::kBf16;
-  int groups = 0;  // of columns with a scale, per chunk: 1, 2; 0 for bf16
+  int groups = 0;  // with a scale, per 64 columns: 1, 2; 0 for bf16
   int subtiles = 1;
   bool pair = false;
   int rows = 0;  // of each of a pair
   int cols = 0;  // of a slice
   int slices = 1;
-  int chunks = 0;  // per tile
+  int pieces = 0;  // per tile
   int tiles = 0;
   int parts = 1;
-  int count = 1;  // matrices of this shape behind one another: experts, clusters; not with slices
-  int64_t chunk_bytes = 0;
+  int count = 1;        // matrices of this shape behind one another: experts, clusters; not with slices
+  int piece_bytes = 0;  // of all subtiles
+  int tile_bytes = 0;
 
   constexpr bool present() const { return tiles > 0; }
-  constexpr int64_t tile_bytes() const { return chunk_bytes * chunks; }
-  constexpr int64_t matrix_bytes() const { return tile_bytes() * tiles; }
+  constexpr int64_t matrix_bytes() const { return static_cast<int64_t>(tile_bytes) * tiles; }
+  constexpr int padded_cols() const { return pieces * piece_cols(format); }
   size_t bytes() const { return static_cast<size_t>(matrix_bytes() * count * slices); }
   /// Slice i as a matrix of its own.
   PackedMatrix slice(int i) const {

@@ -1,5 +1,5 @@
-// The launches of every phase. Products (kernels/job.h) carry most of the work; what a phase adds to the
-// stream is left pending for the launches that read the stream next.
+// The entries of every phase. Products (kernels/job.h) carry most of the work; what a phase adds to the
+// stream is left pending for the products that read the stream next.
 #include <algorithm>
 #include <cmath>
 
@@ -21,20 +21,28 @@ int expected_experts(int rows, int experts, int chosen) {
 
 }  // namespace
 
-void Executor::launch_all(const model::Program& program, int rows, bool outputs) {
+StepList& Executor::list_for(const model::Program& program, int rows, bool outputs) {
+  StepList& list = lists_[{&program, rows, outputs}];
+  if (list.ready()) return list;
+  building_ = &list;
+  build(program, rows, outputs);
+  list.finish(gpu_, rows);
+  return list;
+}
+
+void Executor::build(const model::Program& program, int rows, bool outputs) {
   program_ = &program;
   rows_ = rows;
   outputs_ = outputs;
   pending_ = {};
   stream_ = input_;
-  const bool timed = !phase_seconds_.empty() && &program == network_.program;
-  int mark = 0;
-  if (timed) gpu_.mark(mark++);
-  bool left = false;  // rows that want nothing have stored what others need
-  for (const model::Phase& next : program.phases) {
-    if (!outputs && program.taps.empty() && next.kind == PhaseKind::kKeepOutputs) left = true;
-    if (!left) phase(program, next);
-    if (timed) gpu_.mark(mark++);
+  list_number_ = 0;
+  for (size_t i = 0; i < program.phases.size(); ++i) {
+    const model::Phase& next = program.phases[i];
+    // Rows that want nothing have stored what others need.
+    if (!outputs && program.taps.empty() && next.kind == PhaseKind::kKeepOutputs) break;
+    mark_ = static_cast<int>(i);
+    phase(program, next);
   }
 }
 
@@ -65,6 +73,7 @@ Job Executor::new_job() const {
   Job job;
   job.rows = rows_;
   job.list = list_;
+  job.list_number = list_number_;
   return job;
 }
 
@@ -120,8 +129,7 @@ Executor::Field Executor::add_slices(Job& job, const PackedMatrix& matrix, const
 }
 
 void Executor::start(Job& job, int listed) {
-  plan_blocks(gpu_, job, listed);
-  product(gpu_, job);
+  building_->add_product(gpu_, job, listed, mark_);
 }
 
 void Executor::leave_sum(const Field& branch, const model::Vector& norm, float scalar, int tap) {
@@ -142,17 +150,19 @@ void Executor::per_layer_inputs() {
   Job job = new_job();
   add(job, device_.per_layer_projection, take_stream(), per_layer_);
   start(job);
-  mix_per_layer(gpu_, {.rows = rows_,
-                       .layers = layers,
-                       .dim = config_.per_layer_dim,
-                       .mixed = per_layer_.data,
-                       .stride = per_layer_.stride,
-                       .table = table_.data,
-                       .table_stride = table_.stride,
-                       .norm = device_.vector(weights_.per_layer_norm),
-                       .scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden)),
-                       .table_scale = std::sqrt(static_cast<float>(config_.per_layer_dim)),
-                       .epsilon = config_.norm_epsilon});
+  building_->add(StepKind::kPerLayer,
+                 PerLayerJob{.rows = rows_,
+                             .layers = layers,
+                             .dim = config_.per_layer_dim,
+                             .mixed = per_layer_.data,
+                             .stride = per_layer_.stride,
+                             .table = table_.data,
+                             .table_stride = table_.stride,
+                             .norm = device_.vector(weights_.per_layer_norm),
+                             .scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden)),
+                             .table_scale = std::sqrt(static_cast<float>(config_.per_layer_dim)),
+                             .epsilon = config_.norm_epsilon},
+                 mark_);
 }
 
 void Executor::qkv(int layer, bool queries) {
@@ -182,47 +192,51 @@ CacheLayer Executor::cache_layer(int layer) const {
           .page_offset = static_cast<int64_t>(at.page_offset)};
 }
 
-void Executor::heads(int layer, bool queries) {
+HeadsJob Executor::heads_job(int layer, bool queries) const {
   const model::LayerConfig& config = layer_config(layer);
   const model::LayerWeights& weights = layer_weights(layer);
-  finish_heads(gpu_, {.step = step_,
-                      .rows = rows_,
-                      .heads = queries ? config.heads : 0,
-                      .stores = config_.owns_kv(layer),
-                      .v_norm = config.v_norm,
-                      .epsilon = config_.norm_epsilon,
-                      .cache = cache_layer(layer),
-                      .head_dim = config.head_dim,
-                      .turns = turns(config.kind),
-                      .q_norm = device_.vector(weights.q_norm),
-                      .k_norm = device_.vector(weights.k_norm),
-                      .query = query_.data,
-                      .key = key_.data,
-                      .value = value_.data,
-                      .query_stride = query_.stride,
-                      .kv_stride = key_.stride});
+  return {.step = step_,
+          .rows = rows_,
+          .heads = queries ? config.heads : 0,
+          .stores = config_.owns_kv(layer),
+          .v_norm = config.v_norm,
+          .epsilon = config_.norm_epsilon,
+          .cache = cache_layer(layer),
+          .head_dim = config.head_dim,
+          .turns = turns(config.kind),
+          .q_norm = device_.vector(weights.q_norm),
+          .k_norm = device_.vector(weights.k_norm),
+          .query = query_.data,
+          .key = key_.data,
+          .value = value_.data,
+          .query_stride = query_.stride,
+          .kv_stride = key_.stride};
+}
+
+/// Where attention does not do it itself.
+void Executor::heads(int layer, bool queries) {
+  const HeadsJob job = heads_job(layer, queries);
+  if (queries && job.cache.element_bytes == 2) return;
+  if (job.heads > 0 || job.stores) building_->add(StepKind::kHeads, job, mark_);
 }
 
 void Executor::attend_layer(int layer) {
   const model::LayerConfig& config = layer_config(layer);
-  const CacheLayer cache = cache_layer(layer);
+  const HeadsJob own = heads_job(layer, true);
   const auto source = static_cast<size_t>(config.kv_source);
   const float* k_norm = nullptr;
-  if (cache.k_is_v) k_norm = network_.kv_device_weights->vector(network_.kv_weights->layers[source].k_norm);
-  const auto run = cache.element_bytes == 4 ? attend_floats : attend;
-  run(gpu_, {.step = step_,
-             .rows = rows_,
-             .sliding = config.kind == LayerKind::kSliding,
-             .heads = config.heads,
-             .cache = cache,
-             .turns = turns(config.kind),
-             .k_norm = k_norm,
-             .query = query_.data,
-             .query_stride = query_.stride,
-             .partials = partials_,
-             .weights = partial_weights_,
-             .out = attended_.data,
-             .out_stride = attended_.stride});
+  if (own.cache.k_is_v)
+    k_norm = network_.kv_device_weights->vector(network_.kv_weights->layers[source].k_norm);
+  building_->add(own.cache.element_bytes == 4 ? StepKind::kAttendFloats : StepKind::kAttend,
+                 AttendJob{.own = own,
+                           .sliding = config.kind == LayerKind::kSliding,
+                           .k_norm = k_norm,
+                           .partials = partials_,
+                           .weights = partial_weights_,
+                           .finished = finished_,
+                           .out = attended_.data,
+                           .out_stride = attended_.stride},
+                 mark_);
 }
 
 void Executor::attention_out(int layer) {
@@ -246,16 +260,18 @@ void Executor::gate_up(int layer) {
     job.segments[1].normed = true;
     job.segments[1].norm = device_.vector(weights.moe.router_scale);
     job.segments[1].norm_scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
+    job.route = {.segment = 1,
+                 .rows = rows_,
+                 .experts = config_.experts,
+                 .chosen = config_.experts_per_token,
+                 .scores = router_scores_.data,
+                 .stride = router_scores_.stride,
+                 .expert_scale = device_.vector(weights.moe.per_expert_scale),
+                 .list = list_,
+                 .finished = routed_};
+    ++list_number_;
   }
   start(job);
-  if (config_.experts == 0) return;
-  route(gpu_, {.rows = rows_,
-               .experts = config_.experts,
-               .chosen = config_.experts_per_token,
-               .scores = router_scores_.data,
-               .stride = router_scores_.stride,
-               .expert_scale = device_.vector(weights.moe.per_expert_scale),
-               .list = list_});
 }
 
 void Executor::down(int layer) {
@@ -298,17 +314,19 @@ void Executor::experts(int layer) {
   second.segments[1].out_slots = chosen;
   start(second, listed);
 
-  combine(gpu_, {.rows = rows_,
-                 .cols = config_.hidden,
-                 .chosen = chosen,
-                 .dense = projected_.data,
-                 .dense_stride = projected_.stride,
-                 .out = expert_out_.data,
-                 .out_stride = expert_out_.stride,
-                 .dense_norm = device_.vector(weights.post_norm_dense),
-                 .expert_norm = device_.vector(weights.post_norm),
-                 .epsilon = config_.norm_epsilon,
-                 .list = list_});
+  building_->add(StepKind::kCombine,
+                 CombineJob{.rows = rows_,
+                            .cols = config_.hidden,
+                            .chosen = chosen,
+                            .dense = projected_.data,
+                            .dense_stride = projected_.stride,
+                            .out = expert_out_.data,
+                            .out_stride = expert_out_.stride,
+                            .dense_norm = device_.vector(weights.post_norm_dense),
+                            .expert_norm = device_.vector(weights.post_norm),
+                            .epsilon = config_.norm_epsilon,
+                            .list = list_},
+                 mark_);
 }
 
 void Executor::per_layer_mix(int layer) {

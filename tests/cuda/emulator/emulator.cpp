@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -40,9 +41,10 @@ namespace slip::emulator {
 namespace {
 
 constexpr int kLanes = 32;
-constexpr size_t kStackBytes = size_t{256} << 10;
+// Not a power of two: the tops of all stacks would compete for the same lines of the caches.
+constexpr size_t kStackBytes = (size_t{64} << 10) + 17 * 64;
 
-enum class State { kReady, kAtWarp, kAtBlock, kDone };
+enum class State { kReady, kAtWarp, kAtBlock, kAtGrid, kDone };
 enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad };
 
 struct Copy {
@@ -50,13 +52,16 @@ struct Copy {
   const void* from;
 };
 
+struct Block;
+
 struct Thread {
   void* stack = nullptr;
   State state = State::kDone;
-  int index = 0;
+  int index = 0;  // in its block
+  Block* block = nullptr;
   std::vector<std::vector<Copy>> groups;  // asynchronous copies, the last one still open
   // What the lane brings to a meeting of its warp and takes from it.
-  int value = 0, mask = 0;
+  int value = 0, lane = 0;
   uint32_t in[6] = {};
   uint32_t out[4] = {};
   float sums[4] = {};
@@ -68,29 +73,58 @@ struct Warp {
   int arrived = 0;
 };
 
-struct Machine {
-  std::byte* stacks = nullptr;
-  size_t stack_count = 0;
+/// Some threads at a barrier of their own.
+struct Gathering {
+  std::vector<Thread*> waiting;
+};
+
+struct BulkCopy {
+  std::byte* to;
+  const std::byte* from;
+  size_t bytes;
+};
+
+struct Block {
+  int index = 0;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<std::byte> shared;
+  Gathering gatherings[16];
+  std::map<uint64_t*, BulkCopy> bulk;  // under way
+  int at_block = 0, done = 0;
+};
+
+struct Machine {
+  std::byte* stacks = nullptr;
+  size_t stack_count = 0;
+  std::vector<Block> blocks;
   void* scheduler = nullptr;
   Thread* running = nullptr;
-  int block = 0, blocks = 0, block_threads = 0, at_block = 0, done = 0;
+  int block_threads = 0;
   const std::function<void()>* body = nullptr;
 };
 
 Machine machine;
 
 [[noreturn]] void broken(const char* what) {
-  std::fprintf(stderr, "emulated GPU: %s (block %d, thread %d)\n", what, machine.block,
+  std::fprintf(stderr, "emulated GPU: %s (block %d, thread %d)\n", what,
+               machine.running != nullptr ? machine.running->block->index : -1,
                machine.running != nullptr ? machine.running->index : -1);
   std::abort();
 }
 
+/// On to the next lane of the warp that can go on, or else to the scheduler.
 void leave(State state) {
   Thread* self = machine.running;
   self->state = state;
+  Thread* lanes = &self->block->threads[static_cast<size_t>(self->index / kLanes * kLanes)];
+  for (int i = 1; i < kLanes; ++i) {
+    Thread& next = lanes[(self->index + i) % kLanes];
+    if (next.state != State::kReady) continue;
+    machine.running = &next;
+    place.thread = next.index;
+    return slip_switch_stack(&self->stack, next.stack);
+  }
   slip_switch_stack(&self->stack, machine.scheduler);
 }
 
@@ -101,16 +135,19 @@ void thread_main() {
       if (!group.empty()) broken("a thread ended with copies under way");
     }
   }
-  ++machine.done;
+  ++machine.running->block->done;
   leave(State::kDone);
   std::abort();
 }
 
-void prepare(Thread& thread, int index) {
+void prepare(Block& block, int index) {
+  Thread& thread = block.threads[static_cast<size_t>(index)];
   thread.index = index;
+  thread.block = &block;
   thread.state = State::kReady;
   thread.groups.assign(1, {});
-  std::byte* top = machine.stacks + static_cast<size_t>(index + 1) * kStackBytes;
+  std::byte* top =
+      machine.stacks + static_cast<size_t>(block.index * machine.block_threads + index + 1) * kStackBytes;
   auto** stack = reinterpret_cast<void**>(top) - 1;  // aligned as after a call
   *stack = nullptr;
   *--stack = reinterpret_cast<void*>(&thread_main);
@@ -159,78 +196,105 @@ void finish_load(Thread* lanes) {
 
 void meet(Meeting meeting) {
   Thread* self = machine.running;
-  Warp& warp = machine.warps[static_cast<size_t>(self->index / kLanes)];
+  Block& block = *self->block;
+  Warp& warp = block.warps[static_cast<size_t>(self->index / kLanes)];
   if (warp.arrived == 0) warp.meeting = meeting;
   if (warp.meeting != meeting) broken("lanes of a warp meet at different places");
   if (++warp.arrived < kLanes) return leave(State::kAtWarp);
-  Thread* lanes = &machine.threads[static_cast<size_t>(self->index / kLanes * kLanes)];
+  Thread* lanes = &block.threads[static_cast<size_t>(self->index / kLanes * kLanes)];
   if (meeting == Meeting::kMma) finish_mma(lanes);
   if (meeting == Meeting::kLoad) finish_load(lanes);
   if (meeting == Meeting::kShuffle) {
-    for (int i = 0; i < kLanes; ++i) lanes[i].out[0] = static_cast<uint32_t>(lanes[i ^ lanes[i].mask].value);
+    for (int i = 0; i < kLanes; ++i) lanes[i].out[0] = static_cast<uint32_t>(lanes[lanes[i].lane].value);
   }
   warp.arrived = 0;
   for (int i = 0; i < kLanes; ++i) lanes[i].state = State::kReady;
 }
 
-void run_block() {
+/// Lets the threads of a block go on as far as they can; true if one did.
+bool advance(Block& block) {
+  std::byte* start = block.shared.data();
+  place = {.thread = 0,
+           .block = block.index,
+           .blocks = static_cast<int>(machine.blocks.size()),
+           .threads = machine.block_threads,
+           .shared = start + (128 - reinterpret_cast<uintptr_t>(start) % 128) % 128};
   const int count = machine.block_threads;
-  machine.at_block = machine.done = 0;
-  for (int i = 0; i < count; ++i) prepare(machine.threads[static_cast<size_t>(i)], i);
-  for (auto& warp : machine.warps) warp = {};
-  while (machine.done < count) {
-    bool moved = false;
-    for (int warp = 0; warp < count / kLanes; ++warp) {
-      for (bool again = true; again;) {
-        again = false;
-        for (int lane = 0; lane < kLanes; ++lane) {
-          Thread& thread = machine.threads[static_cast<size_t>(warp * kLanes + lane)];
-          if (thread.state != State::kReady) continue;
-          machine.running = &thread;
-          slip_switch_stack(&machine.scheduler, thread.stack);
-          again = moved = true;
-        }
+  bool moved = false;
+  for (int warp = 0; warp < count / kLanes; ++warp) {
+    for (bool again = true; again;) {
+      again = false;
+      for (int lane = 0; lane < kLanes; ++lane) {
+        Thread& thread = block.threads[static_cast<size_t>(warp * kLanes + lane)];
+        if (thread.state != State::kReady) continue;
+        machine.running = &thread;
+        place.thread = thread.index;
+        slip_switch_stack(&machine.scheduler, thread.stack);
+        again = moved = true;
       }
     }
-    if (machine.at_block > 0 && machine.at_block + machine.done == count) {
-      if (machine.done > 0) broken("threads wait at a barrier that others have left out");
-      machine.at_block = 0;
-      for (auto& thread : machine.threads) thread.state = State::kReady;
-      moved = true;
+  }
+  if (block.at_block > 0 && block.at_block + block.done == count) {
+    if (block.done > 0) broken("threads wait at a barrier that others have left out");
+    block.at_block = 0;
+    for (auto& thread : block.threads) thread.state = State::kReady;
+    moved = true;
+  }
+  return moved;
+}
+
+/// Whoever waits for other blocks looks again.
+bool wake_waiting() {
+  bool woken = false;
+  for (Block& block : machine.blocks) {
+    for (Thread& thread : block.threads) {
+      if (thread.state != State::kAtGrid) continue;
+      thread.state = State::kReady;
+      woken = true;
     }
-    if (!moved) broken("no thread can go on");
+  }
+  return woken;
+}
+
+void run_blocks() {
+  int rounds = 0;
+  for (bool working = true; working;) {
+    bool moved = false;
+    working = false;
+    for (Block& block : machine.blocks) {
+      while (advance(block)) moved = true;
+      working |= block.done < machine.block_threads;
+    }
+    if (!working) break;
+    if (!wake_waiting() && !moved) broken("no thread can go on");
+    if (++rounds > 10000000) broken("blocks wait for one another");
   }
 }
 
 }  // namespace
 
-Index thread_index() {
-  return {machine.running->index, 0, 0};
-}
-Index block_index() {
-  return {machine.block, 0, 0};
-}
-Index grid_size() {
-  return {machine.blocks, 1, 1};
-}
-Index block_size() {
-  return {machine.block_threads, 1, 1};
-}
-std::byte* shared_memory() {
-  return machine.shared.data();
-}
-
 void sync_threads() {
-  ++machine.at_block;
+  ++machine.running->block->at_block;
   leave(State::kAtBlock);
+}
+void sync_some(int number, int threads) {
+  if (number < 1 || number > 15 || threads % kLanes != 0) broken("no such barrier");
+  auto& waiting = machine.running->block->gatherings[number].waiting;
+  waiting.push_back(machine.running);
+  if (static_cast<int>(waiting.size()) < threads) return leave(State::kAtWarp);
+  for (Thread* thread : waiting) thread->state = State::kReady;
+  waiting.clear();
+}
+void grid_await() {
+  leave(State::kAtGrid);
 }
 void sync_warp() {
   meet(Meeting::kSync);
 }
-int shuffle_xor(int value, int mask) {
+int shuffle_from(int value, int lane) {
   Thread* self = machine.running;
   self->value = value;
-  self->mask = mask;
+  self->lane = lane & (kLanes - 1);
   meet(Meeting::kShuffle);
   return static_cast<int>(self->out[0]);
 }
@@ -251,12 +315,16 @@ void load_transposed(uint32_t (&out)[4], const void* row) {
   std::memcpy(out, self->out, sizeof(out));
 }
 
+void require_shared(const std::byte* at, size_t bytes) {
+  const auto& shared = machine.running->block->shared;
+  if (at < shared.data() || at + bytes > shared.data() + shared.size())
+    broken("an asynchronous copy leaves shared memory");
+}
+
 void copy_async(void* shared, const void* global) {
   if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0)
     broken("an asynchronous copy is not aligned");
-  auto* at = static_cast<std::byte*>(shared);
-  if (at < machine.shared.data() || at + 16 > machine.shared.data() + machine.shared.size())
-    broken("an asynchronous copy leaves shared memory");
+  require_shared(static_cast<std::byte*>(shared), 16);
   machine.running->groups.back().push_back({shared, global});
 }
 void copy_commit() {
@@ -270,23 +338,55 @@ void copy_wait(int left) {
   }
 }
 
+void arrival_init(uint64_t* arrival) {
+  *arrival = 0;  // copies that have arrived
+}
+void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival) {
+  sync_warp();
+  if (lane_index() != 0) return;
+  if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % 16 != 0 ||
+      reinterpret_cast<uintptr_t>(global) % 16 != 0)
+    broken("a bulk copy is not aligned");
+  require_shared(shared, static_cast<size_t>(bytes));
+  const BulkCopy copy{shared, global, static_cast<size_t>(bytes)};
+  if (!machine.running->block->bulk.emplace(arrival, copy).second) broken("a bulk copy overtakes another");
+}
+void wait_arrival(uint64_t* arrival, uint32_t parity) {
+  if ((*arrival & 1) != parity) return;  // it has arrived
+  auto& bulk = machine.running->block->bulk;
+  const auto at = bulk.find(arrival);
+  if (at == bulk.end()) broken("waiting for a copy that nobody started");
+  std::memcpy(at->second.to, at->second.from, at->second.bytes);
+  bulk.erase(at);
+  ++*arrival;
+}
+
 void run_grid(int blocks, int threads, size_t shared_bytes, const std::function<void()>& thread) {
   if (threads % kLanes != 0 || threads <= 0) broken("a block must be whole warps");
-  if (static_cast<size_t>(threads) > machine.stack_count) {
-    machine.stack_count = 1024;
-    machine.stacks =
-        static_cast<std::byte*>(mmap(nullptr, machine.stack_count * kStackBytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const size_t stacks = static_cast<size_t>(threads) * static_cast<size_t>(blocks);
+  if (stacks > machine.stack_count) {
+    if (machine.stacks != nullptr) munmap(machine.stacks, machine.stack_count * kStackBytes);
+    machine.stack_count = stacks;
+    machine.stacks = static_cast<std::byte*>(mmap(nullptr, stacks * kStackBytes, PROT_READ | PROT_WRITE,
+                                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (machine.stacks == MAP_FAILED) broken("there is no memory for stacks");
   }
-  machine.threads.resize(static_cast<size_t>(threads));
-  machine.warps.resize(static_cast<size_t>(threads / kLanes));
-  machine.blocks = blocks;
   machine.block_threads = threads;
   machine.body = &thread;
-  for (int block = 0; block < blocks; ++block) {
-    machine.block = block;
-    machine.shared.assign(shared_bytes, std::byte{0xff});
-    run_block();
+  machine.blocks.resize(static_cast<size_t>(blocks));
+  for (int b = 0; b < blocks; ++b) {
+    Block& block = machine.blocks[static_cast<size_t>(b)];
+    block.index = b;
+    block.at_block = block.done = 0;
+    block.bulk.clear();
+    block.threads.resize(static_cast<size_t>(threads));
+    block.warps.assign(static_cast<size_t>(threads / kLanes), {});
+    block.shared.assign(shared_bytes + 128, std::byte{0xff});
+    for (int i = 0; i < threads; ++i) prepare(block, i);
+  }
+  run_blocks();
+  for (const Block& block : machine.blocks) {
+    if (!block.bulk.empty()) broken("a block ended with bulk copies under way");
   }
   machine.running = nullptr;
 }

@@ -1,7 +1,7 @@
-// A GPU in plain C++, as far as the kernels of src/backend/cuda need one: blocks run one after another, the
-// threads of a block are fibers that meet at barriers, shuffles and matrix products. Shared memory starts as
-// NaN, asynchronous copies happen as late as they may, lanes that do not meet where they must abort the run.
-// So a machine without a GPU can test what kernels compute, though not how they race. x86-64 only.
+// A GPU in plain C++, as far as the kernels of src/backend/cuda need one: all
+// threads of all blocks are fibers that meet at barriers, shuffles and matrix products. Shared memory starts
+// as NaN, asynchronous copies happen as late as they may, lanes that do not meet where they must abort the
+// run. So a machine without a GPU can test what kernels compute, though not how they race. x86-64 only.
 #pragma once
 
 #include <cmath>
@@ -24,20 +24,44 @@ namespace slip::emulator {
 struct Index {
   int x = 0, y = 0, z = 0;
 };
-Index thread_index();
-Index block_index();
-Index grid_size();
-Index block_size();
+/// The running thread.
+struct Place {
+  int thread = 0, block = 0, blocks = 0, threads = 0;
+  std::byte* shared = nullptr;
+};
+inline Place place;
+inline Index thread_index() {
+  return {place.thread, 0, 0};
+}
+inline Index block_index() {
+  return {place.block, 0, 0};
+}
+inline Index grid_size() {
+  return {place.blocks, 1, 1};
+}
+inline Index block_size() {
+  return {place.threads, 1, 1};
+}
+inline std::byte* shared_memory() {
+  return place.shared;
+}
+inline int lane_index() {
+  return place.thread & 31;
+}
 
 void sync_threads();
 void sync_warp();
-int shuffle_xor(int value, int mask);
+void sync_some(int number, int threads);
+int shuffle_from(int value, int lane);
 void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void load_transposed(uint32_t (&out)[4], const void* row);
 void copy_async(void* shared, const void* global);
 void copy_commit();
 void copy_wait(int left);
-std::byte* shared_memory();
+void arrival_init(uint64_t* arrival);
+void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival);
+void wait_arrival(uint64_t* arrival, uint32_t parity);
+void grid_await();
 
 /// Runs `thread` for every thread of every block.
 void run_grid(int blocks, int threads, size_t shared_bytes, const std::function<void()>& thread);
@@ -53,7 +77,7 @@ uint16_t round_bf16(float value);
 #define __syncthreads ::slip::emulator::sync_threads
 #define __syncwarp ::slip::emulator::sync_warp
 
-struct float2 {
+struct alignas(8) float2 {
   float x, y;
 };
 struct alignas(16) float4 {
@@ -69,6 +93,9 @@ inline float2 make_float2(float x, float y) {
   return {x, y};
 }
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
+  return {x, y, z, w};
+}
+inline float4 make_float4(float x, float y, float z, float w) {
   return {x, y, z, w};
 }
 inline float __uint_as_float(uint32_t bits) {
@@ -91,39 +118,65 @@ T max(T a, T b) {
 
 namespace slip::backend::cuda {
 
+using emulator::arrival_init;
 using emulator::copy_async;
+using emulator::copy_bulk;
 using emulator::copy_commit;
 using emulator::load_transposed;
 using emulator::mma;
 using emulator::shared_memory;
-using emulator::shuffle_xor;
+using emulator::sync_some;
+using emulator::wait_arrival;
+using Arrival = uint64_t;
+
+inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const float (&c)[4]) {
+  for (int i = 0; i < 4; ++i) d[i] = c[i];
+  mma(d, a, b0, b1);
+}
+inline void grid_arrive(uint32_t* counter) {
+  ++*counter;
+}
+inline void grid_await(const uint32_t* counter, uint32_t target) {
+  while (static_cast<int>(*counter - target) < 0) emulator::grid_await();
+}
+inline uint32_t count_finished(uint32_t* counter) {
+  return (*counter)++;
+}
+inline void prefetch(const void*) {}
+inline long long clock_now() {
+  return 0;
+}
+inline uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t which) {
+  const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
+  uint32_t out = 0;
+  for (int i = 0; i < 4; ++i)
+    out |= static_cast<uint32_t>(both >> (which >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
+  return out;
+}
 
 template <int kLeft>
 void copy_wait() {
   emulator::copy_wait(kLeft);
 }
-inline void grid_wait() {}
-inline void grid_launch_next() {}
 template <typename T>
 T load_fresh(const T* from) {
   return *from;
 }
-inline float shuffle_xor(float value, int mask) {
+inline int shuffle_xor(int value, int mask) {
+  return emulator::shuffle_from(value, emulator::lane_index() ^ mask);
+}
+inline float shuffle(float value, int lane) {
   int bits;
   std::memcpy(&bits, &value, sizeof(bits));
-  bits = emulator::shuffle_xor(bits, mask);
+  bits = emulator::shuffle_from(bits, lane);
   std::memcpy(&value, &bits, sizeof(value));
   return value;
+}
+inline float shuffle_xor(float value, int mask) {
+  return shuffle(value, emulator::lane_index() ^ mask);
 }
 inline uint32_t pack_bf16(float low, float high) {
   return static_cast<uint32_t>(emulator::round_bf16(low)) | static_cast<uint32_t>(emulator::round_bf16(high))
                                                                 << 16;
 }
-inline uint32_t fma_bf16(uint32_t a, uint32_t b, uint32_t c) {
-  const auto part = [](uint32_t pair, int half) {
-    return __uint_as_float(half == 0 ? pair << 16 : pair & 0xffff0000u);
-  };
-  return pack_bf16(part(a, 0) * part(b, 0) + part(c, 0), part(a, 1) * part(b, 1) + part(c, 1));
-}
-
 }  // namespace slip::backend::cuda

@@ -1,5 +1,4 @@
-// Gpu without a GPU: device memory is the heap, filled with NaN; work is done at once; graphs record nothing,
-// so the backend must be told to do without them.
+// Gpu without a GPU: device memory is the heap, filled with NaN; work is done at once.
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -32,7 +31,7 @@ std::string why_no_gpu() {
 }
 GpuInfo gpu_info(int) {
   return {.name = "emulated",
-          .processors = 3,
+          .processors = 4,
           .major = 9,
           .minor = 0,
           .memory = size_t{1} << 34,
@@ -64,12 +63,6 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
   std::swap(size_, other.size_);
   return *this;
 }
-Graph::~Graph() = default;
-Graph& Graph::operator=(Graph&& other) noexcept {
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
 struct Gpu::Marks {};
 Gpu::Gpu(int device) : device_(device), info_(gpu_info(device)) {}
 Gpu::~Gpu() = default;
@@ -83,13 +76,6 @@ void Gpu::clear(std::byte* device, size_t bytes) {
   std::memset(device, 0, bytes);
 }
 void Gpu::finish() {}
-void Gpu::begin_capture() {
-  SLIP_CHECK(false && "the emulated GPU has no graphs");
-}
-Graph Gpu::end_capture() {
-  return Graph();
-}
-void Gpu::run(const Graph&) {}
 void Gpu::mark(int) {}
 double Gpu::seconds_between(int, int) {
   return 0;

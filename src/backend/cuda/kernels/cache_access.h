@@ -8,13 +8,12 @@ namespace slip::backend::cuda {
 
 inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
 
-/// [head_dim] elements of one part at one position.
-__device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const Step* step, int group,
-                                                 int part, int kv_head, int position) {
-  const RowGroup& rows = step->group[group];
+/// [head_dim] elements of one part at one position. `rows` are in shared memory, the pages of `step` are not.
+__device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const RowGroup& rows,
+                                                 const Step* step, int part, int kv_head, int position) {
   const int page = position / kCachePage;
-  std::byte* base = layer.ring ? load_fresh(&rows.ring) + page % layer.ring_pages * layer.ring_page_bytes
-                               : load_fresh(&step->pages[load_fresh(&rows.pages) + page]);
+  std::byte* base = layer.ring ? rows.ring + page % layer.ring_pages * layer.ring_page_bytes
+                               : load_fresh(&step->pages[rows.pages + page]);
   const int64_t row =
       static_cast<int64_t>(part * layer.kv_heads + kv_head) * kCachePage + position % kCachePage;
   return base + layer.page_offset + row * layer.head_dim * layer.element_bytes;

@@ -1,8 +1,5 @@
 // The few instructions the kernels use beyond plain C++, each behind a function, so that the same sources
-// also compile for the emulator of tests/cuda/emulator, which runs them on a CPU without a GPU. A kernel
-// starts with prefetching what no earlier kernel writes, then calls grid_wait(): launches overlap their
-// predecessors (programmatic dependent launch), and nothing written by one may be read or overwritten before
-// that call.
+// also compile for the emulator of tests/cuda/emulator, which runs them on a CPU without a GPU.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +25,17 @@ __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint3
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// The same with sums that start elsewhere: d = a * b + c.
+__device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                                    const float (&c)[4]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%11,%12,%13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]),
+        "f"(c[3]));
+}
+
 /// Four 8 x 8 matrices of 16-bit values, transposed; lane 8i + r names row r of matrix i.
 __device__ __forceinline__ void load_transposed(uint32_t (&out)[4], const void* row) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
@@ -51,16 +59,92 @@ __device__ __forceinline__ void copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-__device__ __forceinline__ void grid_wait() {
+/// Bulk copies: one lane starts a copy of up to some kilobytes, of multiples of 16 bytes, whose bytes are
+/// counted by a word in shared memory; the copies of one word follow one another, and whoever waits says by
+/// parity which one is meant: 0 for the first, 1 for the second, 0 for the third, ... Before Hopper there are
+/// none, and the lanes copy at once.
+using Arrival = uint64_t;
+
+__device__ __forceinline__ void arrival_init(Arrival* arrival) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-/// The next kernel may start, as far as there is room; it still waits for this one in its grid_wait().
-__device__ __forceinline__ void grid_launch_next() {
+/// By a whole warp that is done with what lay in `shared`. Weights are read once per step, so they are the
+/// first to leave the second-level cache, which has caches, norms and lists to keep.
+__device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* global, int bytes,
+                                          Arrival* arrival) {
+  __syncwarp();
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (threadIdx.x % 32 == 0) {
+    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+                 : "memory");
+    uint64_t evict_first;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(evict_first));
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+        "[%3], "
+        "%4;" ::"r"(to),
+        "l"(global), "r"(bytes), "r"(address), "l"(evict_first)
+        : "memory");
+  }
+#else
+  for (int at = threadIdx.x % 32 * 16; at < bytes; at += 512)
+    *reinterpret_cast<uint4*>(shared + at) = __ldg(reinterpret_cast<const uint4*>(global + at));
+  __syncwarp();
 #endif
+}
+__device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        " selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(address), "r"(parity)
+        : "memory");
+  }
+  __syncwarp();  // lanes may have left the loop one by one
+#endif
+}
+
+/// Waits for the first `threads` threads that call it with this number, 1 to 15.
+__device__ __forceinline__ void sync_some(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+/// All blocks meet: what they wrote before can be read (load_fresh) after. `counter` counts arrivals since it
+/// was cleared, `target` is what it must reach.
+__device__ __forceinline__ void grid_arrive(uint32_t* counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+__device__ __forceinline__ void grid_await(const uint32_t* counter, uint32_t target) {
+  uint32_t value;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+  } while (static_cast<int>(value - target) < 0);
+}
+/// Adds one to a counter of finished parts and returns what it was; what the others wrote before can be read.
+__device__ __forceinline__ uint32_t count_finished(uint32_t* counter) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
+
+/// Brings a line to the second-level cache, for whoever reads it later.
+__device__ __forceinline__ void prefetch(const void* line) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+}
+
+__device__ __forceinline__ long long clock_now() {
+  return clock64();
 }
 
 /// Loads past the first-level cache: what an earlier kernel wrote may be stale there.
@@ -80,17 +164,19 @@ __device__ __forceinline__ int shuffle_xor(int value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
+__device__ __forceinline__ float shuffle(float value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
 /// Two floats rounded to bf16, `low` in the lower half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
-/// a * b + c on pairs of bf16.
-__device__ __forceinline__ uint32_t fma_bf16(uint32_t a, uint32_t b, uint32_t c) {
-  uint32_t out;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
-  return out;
+/// Bytes of two words, 0 to 3 of a and 4 to 7 of b, by the hexadecimal digits of `which`.
+__device__ __forceinline__ uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t which) {
+  return __byte_perm(a, b, which);
 }
 
 __device__ __forceinline__ std::byte* shared_memory() {

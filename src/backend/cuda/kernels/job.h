@@ -1,4 +1,4 @@
-// What one launch of product.cu does: up to four matrices that are multiplied with rows at the same time,
+// What one product phase of a step does: up to four matrices that are multiplied with rows at the same time,
 // each by blocks of its own. A job is plain data; executors fill it once per width and phase.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kMaxRows = 16;     // of one pass: two column tiles of the tensor cores
-inline constexpr int kMaxListed = 512;  // matrices of a stack that one launch reads
+inline constexpr int kMaxRows = 16;     // of one step
+inline constexpr int kMaxListed = 512;  // matrices of a stack that one phase reads
 
 /// Which matrices of a stack (the experts of a layer, the clusters of a head) a step reads, and for which
 /// rows. On the device.
@@ -35,7 +35,7 @@ struct Input {
   const float* branch_norm = nullptr;  // [cols], null = added as it is
   float scalar = 1;
   float epsilon = 0;
-  // The first block of the launch keeps x here, and once more in `tap`. Not where `rows` are.
+  // The first block keeps x here, and once more in `tap`. Not where `rows` are.
   float* keep = nullptr;
   int64_t keep_stride = 0;
   float* tap = nullptr;
@@ -74,21 +74,44 @@ struct Segment {
 
 inline constexpr int kMaxSegments = 4;
 
-struct Job {
+/// The experts of each row from its scores, and who chose whom: by the last block that is done with the
+/// segment of the router.
+struct RouteJob {
+  int segment = -1;  // none
+  int rows = 0, experts = 0, chosen = 0;
+  const float* scores = nullptr;
+  int64_t stride = 0;
+  const float* expert_scale = nullptr;
+  MatrixList* list = nullptr;
+  uint32_t* finished = nullptr;  // blocks of the segment
+};
+
+struct alignas(16) Job {
   Segment segments[kMaxSegments];
   int segment_count = 0;
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
-  bool deep = true;       // room for many chunks under way
+  int list_number = 0;    // jobs with the same number read the same list
   const MatrixList* list = nullptr;
+  RouteJob route;
 };
 
-class Gpu;
-/// Once per process and device, before the first product().
-void prepare_products(Gpu& gpu);
-/// Deals the device's blocks out to the segments by bytes and sets rows_per_pass. `listed`: how many matrices
-/// of a stack are read, more or less.
-void plan_blocks(const Gpu& gpu, Job& job, int listed);
-void product(Gpu& gpu, const Job& job);
+/// The parts of a product that a benchmark can leave out, to see what the others cost.
+enum Skipped : int { kSkipNothing = 0, kSkipMultiply = 1, kSkipStage = 2, kSkipStream = 4 };
+
+/// Shared memory of a block, for all phases of a step: places in bytes.
+struct SharedPlan {
+  int arrivals = 0;  // [kWarps][slots]
+  int jobs = 0;      // the product at hand and the next one
+  int phases = 0;    // the phase at hand and the next one
+  int step = 0;      // Step, without its pages
+  int partial = 0;   // [2][kWarps][kMaxRows] floats: sums of squares
+  int active = 0;    // [kMaxListed] ints: the matrices of the list
+  int sums = 0;      // of tiles
+  int ring = 0;      // [kWarps][slots][slot_bytes]: weights under way
+  int work = 0;      // rows of a product, or what another phase needs
+  int end = 0;
+  int slots = 0, slot_bytes = 0;
+};
 
 }  // namespace slip::backend::cuda

@@ -1,4 +1,4 @@
-// One way to start a kernel: on the stream of a Gpu, allowed to overlap the kernel before it.
+// One way to start a kernel: on the stream of a Gpu.
 #pragma once
 
 #include "backend/cuda/gpu.h"
@@ -10,6 +10,7 @@ struct Shape {
   int blocks = 1;
   int threads = 0;
   size_t shared_bytes = 0;
+  bool together = false;  // all blocks at once: they wait for one another
 };
 
 #ifdef SLIP_CUDA_EMULATED
@@ -31,10 +32,10 @@ void launch(Gpu& gpu, const Shape& shape, void (*kernel)(Parameters...), const A
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = static_cast<cudaStream_t>(gpu.stream());
   cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
   config.attrs = &attribute;
-  config.numAttrs = gpu.overlap && gpu.info().major >= 9 ? 1 : 0;
+  config.numAttrs = shape.together ? 1 : 0;
   check_gpu(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), "the start of a kernel");
 }
 

@@ -23,7 +23,7 @@ struct RowGroup {
   int first_key[2], end_key[2];  // of all its rows
 };
 
-struct Step {
+struct alignas(16) Step {
   int rows, groups;
   StepRow row[kMaxRows];
   RowGroup group[kMaxRows];
@@ -36,7 +36,7 @@ struct Step {
 /// are many and merging them costs.
 struct KeyBlocks {
   static constexpr int kSliding = 64;
-  static constexpr int kNear = 128, kNearEnd = 8192;
+  static constexpr int kNear = 64, kNearEnd = 8192;
   static constexpr int kMiddle = 512, kMiddleEnd = 65536;
   static constexpr int kFar = 2048;
   static constexpr int kNearCount = kNearEnd / kNear;
@@ -95,29 +95,20 @@ struct HeadsJob {
   int64_t query_stride = 0, kv_stride = 0;
 };
 
+/// Attention of one layer. Queries come as projected, and are normed and turned here; so are the step's own
+/// keys and values, which are not in the cache yet: whoever reads their positions makes them for himself, and
+/// the first of those also stores them. Only attention over a cache of floats finds all of that done
+/// (HeadsJob).
 struct AttendJob {
-  const Step* step = nullptr;
-  int rows = 0;
+  HeadsJob own;  // `query` is only read
   bool sliding = false;
-  int heads = 0;
-  CacheLayer cache;
-  Turns turns;                    // of keys that are rebuilt from K = V
-  const float* k_norm = nullptr;  // of the layer that owns them
-  const float* query = nullptr;
-  int64_t query_stride = 0;
-  float* partials = nullptr;  // [block][row][head][head_dim]
+  const float* k_norm = nullptr;  // of the layer that owns keys that are rebuilt from K = V
+  float* partials = nullptr;      // [block][row][head][head_dim]
   float* weights = nullptr;  // [block][row][head][2]: the largest score, the sum of the others relative to it
+  uint32_t* finished = nullptr;  // [row][kv head]: blocks of keys that are done, for the one that merges them
   float* out = nullptr;
   int64_t out_stride = 0;
 };
-
-class Gpu;
-void finish_heads(Gpu& gpu, const HeadsJob& job);
-void prepare_attention(Gpu& gpu);
-/// Attention in two launches: by blocks of keys, and their merger in the order of position.
-void attend(Gpu& gpu, const AttendJob& job);
-/// The same over a cache of floats, key by key.
-void attend_floats(Gpu& gpu, const AttendJob& job);
 
 /// Per-layer inputs: mixed = (norm(mixed * scale) + table * table_scale) * sqrt(1/2), per layer of `dim`.
 struct PerLayerJob {
@@ -129,17 +120,6 @@ struct PerLayerJob {
   const float* norm = nullptr;
   float scale = 1, table_scale = 1, epsilon = 0;
 };
-void mix_per_layer(Gpu& gpu, const PerLayerJob& job);
-
-/// The experts of each row from its scores, and who chose whom.
-struct RouteJob {
-  int rows = 0, experts = 0, chosen = 0;
-  const float* scores = nullptr;
-  int64_t stride = 0;
-  const float* expert_scale = nullptr;
-  MatrixList* list = nullptr;
-};
-void route(Gpu& gpu, const RouteJob& job);
 
 /// dense = norm(dense) + norm(sum over slots of share * out)
 struct CombineJob {
@@ -153,7 +133,6 @@ struct CombineJob {
   float epsilon = 0;
   const MatrixList* list = nullptr;
 };
-void combine(Gpu& gpu, const CombineJob& job);
 
 /// The best clusters of each row, in ascending order, as a list of matrices: kept after kept, row after row.
 struct ClusterJob {
@@ -162,9 +141,9 @@ struct ClusterJob {
   int64_t stride = 0;
   MatrixList* list = nullptr;
 };
-void choose_clusters(Gpu& gpu, const ClusterJob& job);
 
-/// Seconds to read `bytes` once.
+class Gpu;
+/// Reads `bytes` once.
 void read_memory(Gpu& gpu, const std::byte* data, size_t bytes, float* sink);
 
 }  // namespace slip::backend::cuda

@@ -1,16 +1,16 @@
 // The mixture of experts around its matrices: choosing experts, and adding up what they gave.
-#include "backend/cuda/kernels/launch.h"
+#pragma once
+
+#include "backend/cuda/kernels/stage.h"
 #include "backend/cuda/kernels/step.h"
 
 namespace slip::backend::cuda {
-namespace {
 
-constexpr int kThreads = 512;
-constexpr int kMostExperts = 256;
-constexpr int kScoresPerLane = kMostExperts / 32;
+inline constexpr int kMostExperts = 256;
+inline constexpr int kScoresPerLane = kMostExperts / 32;
 
 /// The best of a warp's candidates, the lower index among equals, on every lane.
-__device__ void best_of_warp(float& value, int& index) {
+__device__ inline void best_of_warp(float& value, int& index) {
   for (int mask = 16; mask > 0; mask /= 2) {
     const float other = shuffle_xor(value, mask);
     const int other_index = shuffle_xor(index, mask);
@@ -21,13 +21,11 @@ __device__ void best_of_warp(float& value, int& index) {
   }
 }
 
-/// One block; warp n chooses for row n. Then thread e lists who chose expert e.
-__global__ void __launch_bounds__(kThreads) route_kernel(const __grid_constant__ RouteJob job) {
-  grid_launch_next();
-  grid_wait();
+/// By one block: warp n chooses for row n. Then thread e lists who chose expert e.
+__device__ inline void route(const RouteJob& job, int work) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  auto* slots = reinterpret_cast<int*>(shared_memory());  // [experts][kMaxRows]
-  for (int i = threadIdx.x; i < job.experts * kMaxRows; i += kThreads) slots[i] = -1;
+  auto* slots = reinterpret_cast<int*>((shared_memory() + work));  // [experts][kMaxRows]
+  for (int i = threadIdx.x; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
   __syncthreads();
   if (warp < job.rows) {
     float scores[kScoresPerLane];
@@ -85,62 +83,84 @@ __global__ void __launch_bounds__(kThreads) route_kernel(const __grid_constant__
   }
 }
 
-/// One block per row; a thread has the columns threadIdx.x + 512 i.
-__global__ void __launch_bounds__(kThreads) combine_kernel(const __grid_constant__ CombineJob job) {
-  grid_launch_next();
-  grid_wait();
-  const int row = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  auto* partial = reinterpret_cast<float*>(shared_memory());  // [2][16]
+inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up to 6144
+
+/// One row by a block of threads, all of it under way at once.
+__device__ inline void combine_row(const CombineJob& job, int row, int work) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  auto* partial = shared_at<float>(work);  // [2][16]
+  float* shares = partial + 32;            // [kMaxChosen]
+  for (int slot = threadIdx.x; slot < job.chosen; slot += kBlockThreads)
+    shares[slot] = load_fresh(&job.list->share[row][slot]);
+  __syncthreads();
   float* dense = job.dense + row * job.dense_stride;
-  const auto sum_at = [&](int col) {
-    float sum = 0;
-    for (int slot = 0; slot < job.chosen; ++slot) {
-      const float out =
-          load_fresh(job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride + col);
-      sum = fmaf(load_fresh(&job.list->share[row][slot]), out, sum);
+  float4 one[kCombineTurns], sum[kCombineTurns];
+  const auto col_of = [](int turn) { return (turn * kBlockThreads + static_cast<int>(threadIdx.x)) * 4; };
+#pragma unroll
+  for (int i = 0; i < kCombineTurns; ++i) {
+    one[i] = read_four(dense, col_of(i), job.cols, true);
+    sum[i] = make_float4(0, 0, 0, 0);
+  }
+#pragma unroll 4
+  for (int slot = 0; slot < job.chosen; ++slot) {
+    const float* out = job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride;
+    const float share = shares[slot];
+#pragma unroll
+    for (int i = 0; i < kCombineTurns; ++i) {
+      const float4 y = read_four(out, col_of(i), job.cols, true);
+      sum[i] = make_float4(fmaf(share, y.x, sum[i].x), fmaf(share, y.y, sum[i].y), fmaf(share, y.z, sum[i].z),
+                           fmaf(share, y.w, sum[i].w));
     }
-    return sum;
-  };
+  }
   float dense_squares = 0, expert_squares = 0;
-  for (int col = threadIdx.x; col < job.cols; col += kThreads) {
-    const float x = load_fresh(dense + col), y = sum_at(col);
-    dense_squares = fmaf(x, x, dense_squares);
-    expert_squares = fmaf(y, y, expert_squares);
+#pragma unroll
+  for (int i = 0; i < kCombineTurns; ++i) {
+    dense_squares = squares_of(one[i], dense_squares);
+    expert_squares = squares_of(sum[i], expert_squares);
   }
   dense_squares = warp_sum(dense_squares);
   expert_squares = warp_sum(expert_squares);
   if (lane == 0) {
     partial[warp] = dense_squares;
-    partial[16 + warp] = expert_squares;
+    partial[kWarps + warp] = expert_squares;
   }
   __syncthreads();
   const auto factor = [&](const float* parts) {
-    float sum = 0;
-    for (int w = 0; w < kThreads / 32; ++w) sum += parts[w];
-    return 1.0f / sqrtf(sum / static_cast<float>(job.cols) + job.epsilon);
+    float squares = 0;
+    for (int w = 0; w < kWarps; ++w) squares += parts[w];
+    return 1.0f / sqrtf(squares / static_cast<float>(job.cols) + job.epsilon);
   };
-  const float dense_factor = factor(partial), expert_factor = factor(partial + 16);
-  for (int col = threadIdx.x; col < job.cols; col += kThreads) {
-    const float x = load_fresh(dense + col) * dense_factor * __ldg(job.dense_norm + col);
-    dense[col] = x + sum_at(col) * expert_factor * __ldg(job.expert_norm + col);
+  const float f = factor(partial), e = factor(partial + kWarps);
+#pragma unroll
+  for (int i = 0; i < kCombineTurns; ++i) {
+    const int col = col_of(i);
+    const float4 v = read_weights(job.dense_norm, col, job.cols),
+                 w = read_weights(job.expert_norm, col, job.cols);
+    const float4 &x = one[i], &y = sum[i];
+    store_four(dense, col, job.cols,
+               make_float4(x.x * f * v.x + y.x * e * w.x, x.y * f * v.y + y.y * e * w.y,
+                           x.z * f * v.z + y.z * e * w.z, x.w * f * v.w + y.w * e * w.w));
   }
+  __syncthreads();
+}
+__device__ inline void combine(const CombineJob& job, int work) {
+  for (int row = static_cast<int>(blockIdx.x); row < job.rows; row += static_cast<int>(gridDim.x))
+    combine_row(job, row, work);
 }
 
 /// One block per row: thread t has scores t, t + 512, ...; each round takes the best that is left.
-__global__ void __launch_bounds__(kThreads) cluster_kernel(const __grid_constant__ ClusterJob job) {
-  grid_launch_next();
-  grid_wait();
-  auto* scores = reinterpret_cast<float*>(shared_memory());
+__device__ inline void choose_for_row(const ClusterJob& job, int row, int work) {
+  auto* scores = reinterpret_cast<float*>((shared_memory() + work));
   auto* best = scores + job.clusters;               // [16]
   auto* where = reinterpret_cast<int*>(best + 16);  // [16]
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (int i = threadIdx.x; i < job.clusters; i += kThreads)
-    scores[i] = load_fresh(job.scores + blockIdx.x * job.stride + i);
+  for (int i = threadIdx.x; i < job.clusters; i += kBlockThreads)
+    scores[i] = load_fresh(job.scores + row * job.stride + i);
   for (int round = 0; round < job.kept; ++round) {
     __syncthreads();
     float value = -INFINITY;
     int index = job.clusters;
-    for (int i = threadIdx.x; i < job.clusters; i += kThreads) {
+    for (int i = threadIdx.x; i < job.clusters; i += kBlockThreads) {
       if (scores[i] > value) {
         value = scores[i];
         index = i;
@@ -153,7 +173,7 @@ __global__ void __launch_bounds__(kThreads) cluster_kernel(const __grid_constant
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int w = 1; w < kThreads / 32; ++w) {
+      for (int w = 1; w < kBlockThreads / 32; ++w) {
         if (best[w] > best[0] || (best[w] == best[0] && where[w] < where[0])) {
           best[0] = best[w];
           where[0] = where[w];
@@ -167,37 +187,18 @@ __global__ void __launch_bounds__(kThreads) cluster_kernel(const __grid_constant
     int count = 0;
     for (int i = 0; i < job.clusters && count < job.kept; ++i) {
       if (scores[i] == scores[i]) continue;
-      const int at = blockIdx.x * job.kept + count;
+      const int at = row * job.kept + count;
       job.list->matrix[at] = i;
-      for (int n = 0; n < kMaxRows; ++n)
-        job.list->slot[at][n] = n == static_cast<int>(blockIdx.x) ? count : -1;
+      for (int n = 0; n < kMaxRows; ++n) job.list->slot[at][n] = n == row ? count : -1;
       ++count;
     }
-    if (blockIdx.x == 0) job.list->count = job.rows * job.kept;
+    if (row == 0) job.list->count = job.rows * job.kept;
   }
+  __syncthreads();
 }
-
-}  // namespace
-
-void route(Gpu& gpu, const RouteJob& job) {
-  launch(gpu,
-         {.blocks = 1,
-          .threads = kThreads,
-          .shared_bytes = static_cast<size_t>(job.experts) * (kMaxRows + 1) * sizeof(int)},
-         route_kernel, job);
-}
-
-void combine(Gpu& gpu, const CombineJob& job) {
-  launch(gpu, {.blocks = job.rows, .threads = kThreads, .shared_bytes = 32 * sizeof(float)}, combine_kernel,
-         job);
-}
-
-void choose_clusters(Gpu& gpu, const ClusterJob& job) {
-  launch(gpu,
-         {.blocks = job.rows,
-          .threads = kThreads,
-          .shared_bytes = static_cast<size_t>(job.clusters + 32) * sizeof(float)},
-         cluster_kernel, job);
+__device__ inline void choose_clusters(const ClusterJob& job, int work) {
+  for (int row = static_cast<int>(blockIdx.x); row < job.rows; row += static_cast<int>(gridDim.x))
+    choose_for_row(job, row, work);
 }
 
 }  // namespace slip::backend::cuda

@@ -1,31 +1,28 @@
 // Attention over a cache of floats: one warp per row and query head, key by key. For comparing with
 // references that keep full precision; nothing here is meant to be fast.
+#pragma once
+
 #include "backend/cuda/kernels/head.h"
-#include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/stage.h"
 
 namespace slip::backend::cuda {
-namespace {
 
-constexpr int kThreads = 128;
-
-__global__ void __launch_bounds__(kThreads) attend_floats_kernel(const __grid_constant__ AttendJob job) {
-  grid_launch_next();
-  grid_wait();
-  const int index = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (index >= job.rows * job.heads) return;
-  const int row = index / job.heads, head = index % job.heads, kind = job.sliding ? 0 : 1;
+__device__ inline void attend_floats_head(const AttendJob& attend, const Step& state, int index) {
+  const HeadsJob& job = attend.own;
+  const int lane = threadIdx.x % 32;
+  const int row = index / job.heads, head = index % job.heads, kind = attend.sliding ? 0 : 1;
   const int dims = job.cache.head_dim, half = dims / 2;
   const int kv_head = head / (job.heads / job.cache.kv_heads);
-  const StepRow& step = job.step->row[row];
-  const int group = load_fresh(&step.group), first = load_fresh(&step.first[kind]);
-  const int end = load_fresh(&step.end[kind]);
+  const StepRow& step = state.row[row];
+  const RowGroup& group = state.group[step.group];
+  const int first = step.first[kind], end = step.end[kind];
   const Head query = read_head(job.query + row * job.query_stride + head * dims, half, lane);
   Head sum = {};
   float most = -INFINITY, total = 0;
   for (int position = first; position < end; ++position) {
     const auto part = [&](int which) {
       return read_head(
-          reinterpret_cast<const float*>(cache_slot(job.cache, job.step, group, which, kv_head, position)),
+          reinterpret_cast<const float*>(cache_slot(job.cache, group, job.step, which, kv_head, position)),
           half, lane);
     };
     Head key = part(0);
@@ -35,8 +32,8 @@ __global__ void __launch_bounds__(kThreads) attend_floats_kernel(const __grid_co
       for (int j = 0; j < kMostPairs; ++j) {
         const int i = lane + 32 * j;
         if (i >= half) continue;
-        key.a[j] *= __ldg(job.k_norm + i);
-        key.b[j] *= __ldg(job.k_norm + i + half);
+        key.a[j] *= __ldg(attend.k_norm + i);
+        key.b[j] *= __ldg(attend.k_norm + i + half);
       }
       turn_head(key, job.turns, position, lane);
     }
@@ -54,7 +51,7 @@ __global__ void __launch_bounds__(kThreads) attend_floats_kernel(const __grid_co
       sum.b[j] = fmaf(weight, value.b[j], sum.b[j] * factor);
     }
   }
-  float* out = job.out + row * job.out_stride + head * dims;
+  float* out = attend.out + row * attend.out_stride + head * dims;
 #pragma unroll
   for (int j = 0; j < kMostPairs; ++j) {
     const int i = lane + 32 * j;
@@ -64,12 +61,12 @@ __global__ void __launch_bounds__(kThreads) attend_floats_kernel(const __grid_co
   }
 }
 
-}  // namespace
-
-void attend_floats(Gpu& gpu, const AttendJob& job) {
-  constexpr int kPerBlock = kThreads / 32;
-  launch(gpu, {.blocks = (job.rows * job.heads + kPerBlock - 1) / kPerBlock, .threads = kThreads},
-         attend_floats_kernel, job);
+__device__ inline void attend_floats(const AttendJob& job, const Step& state) {
+  const int warps = static_cast<int>(gridDim.x) * kWarps;
+  for (int i =
+           static_cast<int>(threadIdx.x) / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+       i < job.own.rows * job.own.heads; i += warps)
+    attend_floats_head(job, state, i);
 }
 
 }  // namespace slip::backend::cuda

@@ -1,17 +1,13 @@
 // Per-layer inputs after their projection: one warp per row and layer.
-#include "backend/cuda/kernels/launch.h"
+#pragma once
+
+#include "backend/cuda/kernels/stage.h"
 #include "backend/cuda/kernels/step.h"
 
 namespace slip::backend::cuda {
-namespace {
 
-constexpr int kThreads = 128;
-
-__global__ void __launch_bounds__(kThreads) per_layer_kernel(const __grid_constant__ PerLayerJob job) {
-  grid_launch_next();
-  grid_wait();
-  const int index = blockIdx.x * (kThreads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (index >= job.rows * job.layers) return;
+__device__ inline void mix_one_layer(const PerLayerJob& job, int index) {
+  const int lane = threadIdx.x % 32;
   const int row = index / job.layers, first = index % job.layers * job.dim;
   float* mixed = job.mixed + row * job.stride + first;
   const float* table = job.table + row * job.table_stride + first;
@@ -27,12 +23,12 @@ __global__ void __launch_bounds__(kThreads) per_layer_kernel(const __grid_consta
   }
 }
 
-}  // namespace
-
-void mix_per_layer(Gpu& gpu, const PerLayerJob& job) {
-  constexpr int kPerBlock = kThreads / 32;
-  launch(gpu, {.blocks = (job.rows * job.layers + kPerBlock - 1) / kPerBlock, .threads = kThreads},
-         per_layer_kernel, job);
+__device__ inline void mix_per_layer(const PerLayerJob& job) {
+  const int warps = static_cast<int>(gridDim.x) * kWarps;
+  for (int i =
+           static_cast<int>(threadIdx.x) / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+       i < job.rows * job.layers; i += warps)
+    mix_one_layer(job, i);
 }
 
 }  // namespace slip::backend::cuda

@@ -1,0 +1,198 @@
+// Planning and starting steps (step_kernel.h).
+#include <algorithm>
+#include <string>
+
+#include "backend/cuda/kernels/attend.h"
+#include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/kernels/product.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+constexpr int kMostSlots = 4;  // of a warp; more hide no more
+
+StepKernel kernel_for(int tiles) {
+  return tiles == 1 ? narrow_step() : tiles == 2 ? middle_step() : wide_step();
+}
+
+int align(int bytes) {
+  return (bytes + 127) / 128 * 128;
+}
+
+int attend_bytes(const AttendJob& job) {
+  const bool k_is_v = job.own.cache.k_is_v;
+  const int pairs = job.own.turns.pairs;
+  switch (job.own.cache.head_dim) {
+    case 16: return attend_plan<16>(0, k_is_v, pairs).end;
+    case 32: return attend_plan<32>(0, k_is_v, pairs).end;
+    case 64: return attend_plan<64>(0, k_is_v, pairs).end;
+    case 128: return attend_plan<128>(0, k_is_v, pairs).end;
+    case 256: return attend_plan<256>(0, k_is_v, pairs).end;
+    case 512: return attend_plan<512>(0, k_is_v, pairs).end;
+    default: break;
+  }
+  fail_gpu("the CUDA kernels have no heads of size " + std::to_string(job.own.cache.head_dim) +
+           "; use --device cpu");
+}
+
+/// What a phase that is no product keeps in shared memory.
+int work_bytes(const Phase& phase) {
+  const auto job_of = [&](auto job) {
+    std::memcpy(static_cast<void*>(&job), phase.body, sizeof(job));
+    return job;
+  };
+  switch (phase.kind) {
+    case StepKind::kAttend: return attend_bytes(job_of(AttendJob{}));
+    case StepKind::kCombine: return (2 * kWarps + kMaxChosen) * 4;
+    case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
+    default: return 0;
+  }
+}
+
+/// Shared memory with `tiles` column tiles; `slots` is 0 where there is no room.
+SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int tiles, int limit) {
+  SharedPlan plan;
+  int work = 0, subtiles = 1;
+  bool stacked = false;
+  plan.slot_bytes = 16;
+  for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
+  for (const Job& job : jobs) {
+    if (job.route.segment >= 0) work = std::max(work, job.route.experts * (kMaxRows + 1) * 4);
+    for (int i = 0; i < job.segment_count; ++i) {
+      const PackedMatrix& matrix = job.segments[i].matrix;
+      work = std::max(work, stage_at(0, matrix, tiles).end);
+      plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
+      subtiles = std::max(subtiles, matrix.subtiles);
+      stacked |= matrix.count > 1;
+    }
+  }
+  plan.jobs = align(kWarps * kMostSlots * 8);
+  plan.phases = plan.jobs + align(2 * sizeof(Job));
+  plan.step = plan.phases + align(2 * sizeof(Phase));
+  plan.partial = plan.step + align(sizeof(Step));
+  plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
+  plan.sums = plan.active + (stacked ? kMaxListed * 4 : 0);
+  plan.work = plan.sums + sum_buffers(tiles) * kWarps * subtiles * tiles * kSumFloats * 4;
+  plan.ring = align(plan.work + work);
+  plan.slots = std::clamp((limit - plan.ring) / (kWarps * plan.slot_bytes), 0, kMostSlots);
+  plan.end = plan.ring + kWarps * plan.slots * plan.slot_bytes;
+  return plan;
+}
+
+}  // namespace
+
+void prepare_steps(Gpu& gpu) {
+  for (const int tiles : {1, 2, 4}) allow_shared(kernel_for(tiles), gpu.info().shared_bytes);
+}
+
+void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
+  const auto groups_of = [&](const Segment& segment) {
+    const PackedMatrix& matrix = segment.matrix;
+    const int slots = kWarps / matrix.parts;
+    return (matrix.tiles + slots - 1) / slots * (matrix.count > 1 ? listed : 1);
+  };
+  // The router's blocks have the routing to do once they are done, so they get less to read.
+  constexpr double kRouterWeight = 4;
+  const auto bytes_of = [&](const Segment& segment) {
+    const bool routes = job.route.segment >= 0 && &segment == &job.segments[job.route.segment];
+    return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1) *
+           (routes ? kRouterWeight : 1);
+  };
+  double total = 0;
+  for (int i = 0; i < job.segment_count; ++i) total += bytes_of(job.segments[i]);
+  // Each segment its share, at least one block; the rounding falls on the largest.
+  const int processors = gpu.info().processors;
+  int left = processors, largest = 0;
+  for (int i = 0; i < job.segment_count; ++i) {
+    Segment& segment = job.segments[i];
+    const int share = static_cast<int>(processors * bytes_of(segment) / total + 0.5);
+    segment.blocks = std::clamp(share, 1, std::max(1, groups_of(segment)));
+    left -= segment.blocks;
+    if (bytes_of(segment) > bytes_of(job.segments[largest])) largest = i;
+  }
+  if (left < 0) job.segments[largest].blocks = std::max(1, job.segments[largest].blocks + left);
+  int next = 0;
+  for (int i = 0; i < job.segment_count; ++i) {
+    job.segments[i].first_block = next;
+    next += job.segments[i].blocks;
+  }
+  if (next > processors)
+    fail_gpu("a product has more matrices than this GPU has multiprocessors; use --device cpu");
+  Phase phase;
+  phase.kind = StepKind::kProduct;
+  phase.product = static_cast<int>(jobs_.size());
+  phase.mark = mark;
+  phases_.push_back(phase);
+  jobs_.push_back(job);
+}
+
+void StepList::finish(Gpu& gpu, int rows, int per_pass) {
+  const auto limit = static_cast<int>(gpu.info().shared_bytes);
+  tiles_ = rows <= 4 ? 1 : rows <= 8 ? 2 : 4;
+  plan_ = plan_shared(phases_, jobs_, tiles_, limit);
+  while (tiles_ > 1 && plan_.slots < 2) {
+    tiles_ /= 2;
+    plan_ = plan_shared(phases_, jobs_, tiles_, limit);
+  }
+  if (plan_.slots < 1)
+    fail_gpu("the matrices of this model are too wide for the shared memory of this GPU; use --device cpu");
+  const int most = std::min(4 * tiles_, per_pass), passes = (rows + most - 1) / most;
+  for (Job& job : jobs_) {
+    job.rows = rows;
+    job.rows_per_pass = (rows + passes - 1) / passes;
+  }
+  const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
+  jobs_at_ = aligned(phases_.size() * sizeof(Phase));
+  clocks_at_ = jobs_at_ + aligned(jobs_.size() * sizeof(Job));
+  arrived_at_ = clocks_at_ + aligned((phases_.size() + 1) * 2 * sizeof(long long));
+  memory_ = DeviceMemory(arrived_at_ + 256, "the list of a step");
+  gpu.clear(memory_.data(), memory_.size());
+  gpu.to_device(memory_.data(), phases_.data(), phases_.size() * sizeof(Phase));
+  if (!jobs_.empty()) gpu.to_device(memory_.data() + jobs_at_, jobs_.data(), jobs_.size() * sizeof(Job));
+  gpu.finish();
+  arrived_ = 0;
+}
+
+void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped) {
+  StepArguments step;
+  step.step = state;
+  step.phases = reinterpret_cast<const Phase*>(memory_.data());
+  step.jobs = reinterpret_cast<const Job*>(memory_.data() + jobs_at_);
+  step.phase_count = static_cast<int>(phases_.size());
+  step.job_count = static_cast<int>(jobs_.size());
+  step.arrived = reinterpret_cast<uint32_t*>(memory_.data() + arrived_at_);
+  step.arrived_before = arrived_;
+  if (timed) step.clocks = reinterpret_cast<long long*>(memory_.data() + clocks_at_);
+  step.skipped = skipped;
+  step.plan = plan_;
+  const int blocks = gpu.info().processors;
+  arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(phases_.size());
+  if (timed) gpu.mark(0);
+  launch(gpu,
+         {.blocks = blocks,
+          .threads = kBlockThreads,
+          .shared_bytes = static_cast<size_t>(plan_.end),
+          .together = true},
+         kernel_for(tiles_), step);
+  if (timed) gpu.mark(1);
+}
+
+std::vector<StepList::Timing> StepList::timings(Gpu& gpu) {
+  std::vector<long long> clocks((phases_.size() + 1) * 2);
+  gpu.to_host(clocks.data(), memory_.data() + clocks_at_, clocks.size() * sizeof(long long));
+  gpu.finish();
+  const auto ticks = static_cast<double>(std::max(1ll, clocks.back() - clocks[1]));
+  const double tick = gpu.seconds_between(0, 1) / ticks;
+  std::vector<Timing> timings;
+  for (size_t i = 0; i < phases_.size(); ++i) {
+    timings.push_back({.mark = phases_[i].mark,
+                       .kind = phases_[i].kind,
+                       .seconds = static_cast<double>(clocks[2 * i + 3] - clocks[2 * i + 1]) * tick,
+                       .waited = static_cast<double>(clocks[2 * i + 3] - clocks[2 * i + 2]) * tick});
+  }
+  return timings;
+}
+
+}  // namespace slip::backend::cuda

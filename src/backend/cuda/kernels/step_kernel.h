@@ -1,0 +1,83 @@
+// The kernel of a step: one block per multiprocessor, all of them there from the first phase to the last.
+#pragma once
+
+#include "backend/cuda/kernels/attend.h"
+#include "backend/cuda/kernels/attend_floats.h"
+#include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/heads.h"
+#include "backend/cuda/kernels/per_layer.h"
+#include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/kernels/product.h"
+
+namespace slip::backend::cuda {
+
+/// Brings something of the list to shared memory, to be there after copy_wait<0>() and a barrier.
+template <typename T>
+__device__ __forceinline__ void bring(int place, const T* from) {
+  static_assert(sizeof(T) % 16 == 0 && sizeof(T) / 16 <= kBlockThreads);
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < static_cast<int>(sizeof(T) / 16))
+    copy_async(shared_memory() + place + i * 16, reinterpret_cast<const std::byte*>(from) + i * 16);
+}
+
+template <int kTiles>
+__device__ __forceinline__ void run_phase(const StepArguments& step, const ProductContext& context,
+                                          const Phase& phase) {
+  const int work = step.plan.work;
+  const Step& rows = *shared_at<const Step>(step.plan.step);
+  switch (phase.kind) {
+    case StepKind::kProduct: return run_product<kTiles>(context, phase.product);
+    case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
+    case StepKind::kAttend: return attend(reinterpret_cast<const AttendJob&>(phase.body), rows, work);
+    case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
+    case StepKind::kCombine: return combine(reinterpret_cast<const CombineJob&>(phase.body), work);
+    case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
+    case StepKind::kClusters: return choose_clusters(reinterpret_cast<const ClusterJob&>(phase.body), work);
+    case StepKind::kEmpty: return;
+  }
+}
+
+template <int kTiles>
+__device__ __forceinline__ void run_step(const StepArguments& step) {
+  const SharedPlan& plan = step.plan;
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < kWarps * plan.slots; i += kBlockThreads)
+    arrival_init(shared_at<Arrival>(plan.arrivals) + i);
+  if (step.job_count > 0) bring(plan.jobs, step.jobs);
+  bring(plan.phases, step.phases);
+  if (step.step != nullptr) bring(plan.step, step.step);
+  copy_commit();
+  copy_wait<0>();
+  __syncthreads();
+  Stream stream(plan, step.job_count, (step.skipped & kSkipStream) != 0);
+  stream.allow(0);
+  stream.fill();
+  const ProductContext context{plan, stream, step.job_count, step.skipped};
+  uint32_t target = step.arrived_before;
+  if (step.clocks != nullptr && blockIdx.x == 0 && thread == 0) step.clocks[1] = clock_now();
+  for (int i = 0; i < step.phase_count; ++i) {
+    const Phase& phase = shared_at<const Phase>(plan.phases)[i & 1];
+    if (i + 1 < step.phase_count)
+      bring(plan.phases + static_cast<int>(sizeof(Phase)) * ((i + 1) & 1), step.phases + i + 1);
+    // The place of the next job is free once the product before this one is over.
+    if (phase.kind == StepKind::kProduct && phase.product + 1 < step.job_count) {
+      bring(plan.jobs + static_cast<int>(sizeof(Job)) * ((phase.product + 1) & 1),
+            step.jobs + phase.product + 1);
+    }
+    copy_commit();
+    run_phase<kTiles>(step, context, phase);
+    copy_wait<0>();
+    __syncthreads();
+    target += gridDim.x;
+    if (thread == 0) {
+      const bool timed = step.clocks != nullptr && blockIdx.x == 0;
+      if (timed) step.clocks[2 * i + 2] = clock_now();
+      grid_arrive(step.arrived);
+      if (i + 1 < step.phase_count || timed) grid_await(step.arrived, target);
+      if (timed) step.clocks[2 * i + 3] = clock_now();
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace slip::backend::cuda
