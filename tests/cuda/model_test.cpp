@@ -51,23 +51,47 @@ class CudaModel : public test::GpuTest, public testing::WithParamInterface<Model
 INSTANTIATE_TEST_SUITE_P(Models, CudaModel, testing::ValuesIn(models()),
                          [](const auto& test) { return name_of(test.param); });
 
+// With a cache of floats nothing is rounded on the way, and differences stay small; only a mixture may find
+// two experts so close that it takes the other one.
 TEST_P(CudaModel, AgreesWithTheReference) {
   const auto checkpoint = make_checkpoint(GetParam());
-  // A mixture of random weights is judged with a cache of floats: a key rounded to the neighbour can choose
-  // another expert, and then nothing can be said (golden_test.cpp).
-  const bool rounded = checkpoint->config.experts == 0;
-  Harness harness(*checkpoint, rounded ? kv::Storage::kBf16 : kv::Storage::kF32);
+  const double bound = checkpoint->config.experts > 0 ? 1e-2 : 1e-3;
+  Harness harness(*checkpoint, kv::Storage::kF32);
   const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
   reference::Forward forward(program);
-  forward.bf16_cache = rounded;
   reference::Sequence sequence;
   auto mine = harness.start(5);
   for (int position = 0; position < 45; ++position) {
     const auto want = forward.step(sequence, harness.token(5, position));
     harness.step({{&mine, 1}});
-    ASSERT_LT(test::relative_error(mine.logits.back(), want.logits), 1e-2) << "position " << position;
-    ASSERT_LT(test::relative_error(mine.hidden.back(), want.hidden), 1e-2) << "position " << position;
+    ASSERT_LT(test::relative_error(mine.logits.back(), want.logits), bound) << "position " << position;
+    ASSERT_LT(test::relative_error(mine.hidden.back(), want.hidden), bound) << "position " << position;
   }
+}
+
+// A cache of bf16 rounds a key now and then to the other neighbour, which moves the logits of random weights
+// by a percent; more than rounding all of it moves the reference, it may not. Of a mixture nothing can be
+// said: another expert is another result (golden_test.cpp).
+TEST_P(CudaModel, ARoundedCacheCostsLessThanItsRounding) {
+  const auto checkpoint = make_checkpoint(GetParam());
+  if (checkpoint->config.experts > 0) GTEST_SKIP() << "a mixture";
+  Harness harness(*checkpoint);
+  const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
+  reference::Forward exact(program), rounded(program);
+  rounded.bf16_cache = true;
+  reference::Sequence exact_sequence, rounded_sequence;
+  auto mine = harness.start(5);
+  double error = 0, moved = 0;
+  for (int position = 0; position < 45; ++position) {
+    const int token = harness.token(5, position);
+    const auto without = exact.step(exact_sequence, token), with = rounded.step(rounded_sequence, token);
+    harness.step({{&mine, 1}});
+    const double now = test::relative_error(mine.logits.back(), with.logits);
+    ASSERT_LT(now, 3e-2) << "position " << position;
+    error += now;
+    moved += test::relative_error(with.logits, without.logits);
+  }
+  EXPECT_LT(error, 0.7 * moved);
 }
 
 TEST_P(CudaModel, GivesARowTheSameBitsAtEveryWidthAndInsideAPromptChunk) {

@@ -1,11 +1,13 @@
 #include "backend/cuda/gpu.h"
 
 #include <cuda_runtime.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/kernels/watch.h"
 #include "base/error.h"
 
 namespace slip::backend::cuda {
@@ -132,38 +134,53 @@ Gpu::Gpu(int device) : device_(device), marks_(std::make_unique<Marks>()) {
   cudaStream_t stream;
   check_gpu(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
   stream_ = stream;
+  stuck_ = PinnedMemory(sizeof(StuckReport), "a report");
+  *stuck() = {};
 }
 Gpu::~Gpu() {
   marks_.reset();
   cudaStreamDestroy(stream_of(*this));
 }
 
+/// A kernel that stopped itself is the reason for every error after it.
+void Gpu::require(int status, const char* what) const {
+  if (status == cudaSuccess) return;
+  const StuckReport report = *stuck();
+  if (report.what == Awaited::kNothing) return check_gpu(status, what);
+  const std::string awaited = report.what == Awaited::kBlocks
+                                  ? fmt::format("{} other blocks", report.detail)
+                                  : fmt::format("weights of warp {}", report.detail);
+  fail(ErrorKind::kRuntime,
+       "the GPU gave up: block {} waited in vain for {} in phase {} of a step; please report this",
+       report.block, awaited, report.phase);
+}
+
 void Gpu::to_device(std::byte* device, const void* host, size_t bytes) {
-  check_gpu(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_of(*this)), "a copy to it");
+  require(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_of(*this)), "a copy to it");
 }
 void Gpu::to_host(void* host, const std::byte* device, size_t bytes) {
-  check_gpu(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_of(*this)), "a copy from it");
+  require(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_of(*this)), "a copy from it");
 }
 void Gpu::clear(std::byte* device, size_t bytes) {
-  check_gpu(cudaMemsetAsync(device, 0, bytes, stream_of(*this)), "clearing memory");
+  require(cudaMemsetAsync(device, 0, bytes, stream_of(*this)), "clearing memory");
 }
 void Gpu::finish() {
-  check_gpu(cudaStreamSynchronize(stream_of(*this)), "running a step");
+  require(cudaStreamSynchronize(stream_of(*this)), "running a step");
 }
 
 void Gpu::mark(int number) {
   while (static_cast<int>(marks_->events.size()) <= number) {
     cudaEvent_t event;
-    check_gpu(cudaEventCreate(&event), "making an event");
+    require(cudaEventCreate(&event), "making an event");
     marks_->events.push_back(event);
   }
-  check_gpu(cudaEventRecord(marks_->events[static_cast<size_t>(number)], stream_of(*this)), "marking time");
+  require(cudaEventRecord(marks_->events[static_cast<size_t>(number)], stream_of(*this)), "marking time");
 }
 double Gpu::seconds_between(int from, int to) {
   float milliseconds = 0;
-  check_gpu(cudaEventElapsedTime(&milliseconds, marks_->events[static_cast<size_t>(from)],
-                                 marks_->events[static_cast<size_t>(to)]),
-            "reading time");
+  require(cudaEventElapsedTime(&milliseconds, marks_->events[static_cast<size_t>(from)],
+                               marks_->events[static_cast<size_t>(to)]),
+          "reading time");
   return milliseconds * 1e-3;
 }
 

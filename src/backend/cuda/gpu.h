@@ -9,6 +9,8 @@
 
 namespace slip::backend::cuda {
 
+struct StuckReport;  // kernels/watch.h
+
 struct GpuInfo {
   std::string name;
   int processors = 0;        // streaming multiprocessors
@@ -83,10 +85,15 @@ class Gpu {
   double seconds_between(int from, int to);
 
   void* stream() const { return stream_; }  // cudaStream_t
+  /// Where kernels that wait for something that does not come say so, before they stop.
+  StuckReport* stuck() const { return reinterpret_cast<StuckReport*>(stuck_.data()); }
 
  private:
+  void require(int status, const char* what) const;
+
   int device_;
   GpuInfo info_;
+  PinnedMemory stuck_;
   void* stream_ = nullptr;
   struct Marks;
   std::unique_ptr<Marks> marks_;

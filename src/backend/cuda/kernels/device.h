@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cuda/kernels/watch.h"
+
 #ifdef SLIP_CUDA_EMULATED
 #include "cuda/emulator/emulator.h"
 #else
@@ -59,6 +61,22 @@ __device__ __forceinline__ void copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
+__device__ __forceinline__ std::byte* shared_memory() {
+  extern __shared__ __align__(128) unsigned char slip_shared[];
+  return reinterpret_cast<std::byte*>(slip_shared);
+}
+
+/// Says what was awaited and stops the kernel.
+[[noreturn]] __device__ __noinline__ inline void give_up(Awaited what, int detail) {
+  const Watch& watch = *reinterpret_cast<const Watch*>(shared_memory());
+  if (watch.report != nullptr) {
+    *reinterpret_cast<int4*>(watch.report) =
+        make_int4(static_cast<int>(what), watch.phase, static_cast<int>(blockIdx.x), detail);
+    __threadfence_system();
+  }
+  __trap();
+}
+
 /// Bulk copies: one lane starts a copy of up to some kilobytes, of multiples of 16 bytes, whose bytes are
 /// counted by a word in shared memory; the copies of one word follow one another, and whoever waits says by
 /// parity which one is meant: 0 for the first, 1 for the second, 0 for the third, ... Before Hopper there are
@@ -102,14 +120,19 @@ __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* gl
 __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
-  uint32_t done = 0;
-  while (done == 0) {
+  long long since = 0;
+  while (true) {
+    uint32_t done;
     asm volatile(
         "{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
         " selp.u32 %0, 1, 0, p;\n}"
         : "=r"(done)
         : "r"(address), "r"(parity)
         : "memory");
+    if (done != 0) break;
+    const long long now = clock64();
+    if (since == 0) since = now;
+    if (now - since > kPatienceForWeights) give_up(Awaited::kWeights, static_cast<int>(threadIdx.x) / 32);
   }
   __syncwarp();  // lanes may have left the loop one by one
 #endif
@@ -126,10 +149,14 @@ __device__ __forceinline__ void grid_arrive(uint32_t* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 __device__ __forceinline__ void grid_await(const uint32_t* counter, uint32_t target) {
-  uint32_t value;
-  do {
+  const long long since = clock64();
+  for (uint32_t turn = 1;; ++turn) {
+    uint32_t value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
-  } while (static_cast<int>(value - target) < 0);
+    if (static_cast<int>(value - target) >= 0) return;
+    if (turn % 1024 == 0 && clock64() - since > kPatienceForBlocks)
+      give_up(Awaited::kBlocks, static_cast<int>(target - value));
+  }
 }
 /// Adds one to a counter of finished parts and returns what it was; what the others wrote before can be read.
 __device__ __forceinline__ uint32_t count_finished(uint32_t* counter) {
@@ -177,11 +204,6 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 /// Bytes of two words, 0 to 3 of a and 4 to 7 of b, by the hexadecimal digits of `which`.
 __device__ __forceinline__ uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t which) {
   return __byte_perm(a, b, which);
-}
-
-__device__ __forceinline__ std::byte* shared_memory() {
-  extern __shared__ __align__(128) unsigned char slip_shared[];
-  return reinterpret_cast<std::byte*>(slip_shared);
 }
 
 #endif  // SLIP_CUDA_EMULATED

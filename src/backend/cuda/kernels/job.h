@@ -97,10 +97,17 @@ struct alignas(16) Job {
 };
 
 /// The parts of a product that a benchmark can leave out, to see what the others cost.
-enum Skipped : int { kSkipNothing = 0, kSkipMultiply = 1, kSkipStage = 2, kSkipStream = 4 };
+enum Skipped : int {
+  kSkipNothing = 0,
+  kSkipMultiply = 1,
+  kSkipStage = 2,
+  kSkipStream = 4,
+  kSkipArrival = 8,  // of block 0: a step that cannot end, for a test
+};
 
 /// Shared memory of a block, for all phases of a step: places in bytes.
 struct SharedPlan {
+  int watch = 0;     // the first thing; see watch.h
   int arrivals = 0;  // [kWarps][slots]
   int jobs = 0;      // the product at hand and the next one
   int phases = 0;    // the phase at hand and the next one

@@ -47,6 +47,7 @@ struct StepArguments {
   uint32_t arrived_before = 0;  // the step
   long long* clocks =
       nullptr;  // [1 + phase][2]: when block 0 was done, and when all were; null = not asked for
+  StuckReport* stuck = nullptr;  // where a thread that waits too long says so
   int skipped = kSkipNothing;
   SharedPlan plan;
 };

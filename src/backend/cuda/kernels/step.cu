@@ -68,7 +68,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
       stacked |= matrix.count > 1;
     }
   }
-  plan.jobs = align(kWarps * kMostSlots * 8);
+  plan.arrivals = align(sizeof(Watch));
+  plan.jobs = plan.arrivals + align(kWarps * kMostSlots * 8);
   plan.phases = plan.jobs + align(2 * sizeof(Job));
   plan.step = plan.phases + align(2 * sizeof(Phase));
   plan.partial = plan.step + align(sizeof(Step));
@@ -165,10 +166,10 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped) {
   step.arrived = reinterpret_cast<uint32_t*>(memory_.data() + arrived_at_);
   step.arrived_before = arrived_;
   if (timed) step.clocks = reinterpret_cast<long long*>(memory_.data() + clocks_at_);
+  step.stuck = gpu.stuck();
   step.skipped = skipped;
   step.plan = plan_;
   const int blocks = gpu.info().processors;
-  arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(phases_.size());
   if (timed) gpu.mark(0);
   launch(gpu,
          {.blocks = blocks,
@@ -176,6 +177,7 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped) {
           .shared_bytes = static_cast<size_t>(plan_.end),
           .together = true},
          kernel_for(tiles_), step);
+  arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(phases_.size());
   if (timed) gpu.mark(1);
 }
 

@@ -43,6 +43,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < kWarps * plan.slots; i += kBlockThreads)
     arrival_init(shared_at<Arrival>(plan.arrivals) + i);
+  if (thread == 0) *shared_at<Watch>(plan.watch) = {step.stuck, 0};
   if (step.job_count > 0) bring(plan.jobs, step.jobs);
   bring(plan.phases, step.phases);
   if (step.step != nullptr) bring(plan.step, step.step);
@@ -65,6 +66,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
             step.jobs + phase.product + 1);
     }
     copy_commit();
+    if (thread == 0) shared_at<Watch>(plan.watch)->phase = i;
     run_phase<kTiles>(step, context, phase);
     copy_wait<0>();
     __syncthreads();
@@ -72,7 +74,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     if (thread == 0) {
       const bool timed = step.clocks != nullptr && blockIdx.x == 0;
       if (timed) step.clocks[2 * i + 2] = clock_now();
-      grid_arrive(step.arrived);
+      if ((step.skipped & kSkipArrival) == 0 || blockIdx.x != 0) grid_arrive(step.arrived);
       if (i + 1 < step.phase_count || timed) grid_await(step.arrived, target);
       if (timed) step.clocks[2 * i + 3] = clock_now();
     }
