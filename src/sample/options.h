@@ -33,8 +33,8 @@ struct Options {
   float presence_penalty = 0;
   int penalty_window = -1;
 
-  std::vector<LogitBias> logit_bias;  // ascending ids, each once
-  std::vector<int> suppressed;        // never sampled; wins over a bias
+  std::vector<LogitBias> logit_bias = {};  // ascending ids, each once
+  std::vector<int> suppressed = {};        // never sampled; wins over a bias
 
   uint64_t seed = 0;
   int top_logprobs = -1;  // -1 = no logprobs, 0 = of the chosen token, n = of the n likeliest as well

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "sample/draw.h"
+#include "sample/enough.h"
 #include "sample/filters.h"
 
 namespace slip::sample {
@@ -25,8 +27,10 @@ int draw_from_all(const Scan& scan, Draw draw, double inverse_temperature) {
   for (int block = 0; block < scan.blocks(); ++block) {
     const uint64_t limit = draw.limit(scaled(scan.block_max(block), scan.max(), inverse_temperature));
     if (limit == 0) continue;
-    for (int id = block * Scan::kBlock, end = scan.block_end(block); id < end; ++id) {
-      if (draw.passes(id, limit)) draw.consider(scaled(scan.value(id), scan.max(), inverse_temperature), id);
+    for (int place = block * Scan::kBlock, end = scan.block_end(block); place < end; ++place) {
+      const int id = scan.id(place);
+      if (draw.passes(id, limit))
+        draw.consider(scaled(scan.value(place), scan.max(), inverse_temperature), id);
     }
   }
   return draw.winner();
@@ -39,17 +43,17 @@ Sampler::Sampler(int vocab)
       scan_(vocab),
       quantum_(vocab),
       adjusted_(static_cast<size_t>(vocab)),
+      listed_(kMostCandidates),
       counts_(static_cast<size_t>(vocab)),
       candidates_(static_cast<size_t>(vocab)),
       top_(kMaxTopLogprobs) {
   seen_.reserve(static_cast<size_t>(vocab));
 }
 
-Sampled Sampler::sample(std::span<const float> logits, std::span<const int> history, const Options& options,
+Sampled Sampler::sample(const Scores& scores, std::span<const int> history, const Options& options,
                         int64_t position) {
-  SLIP_CHECK(logits.size() == static_cast<size_t>(vocab_));
-  const bool adjusts = options.adjusts();
-  if (!scan_.read(adjusts ? adjust(logits, history, options) : logits)) {
+  const bool lists = scores.best != nullptr;
+  if (!(lists ? read(*scores.best, history, options) : read(scores.logits, history, options))) {
     fail(ErrorKind::kRuntime,
          "the model's output at position {} holds NaN or infinity, so no token can be chosen; the weights "
          "may be damaged",
@@ -62,24 +66,57 @@ Sampled Sampler::sample(std::span<const float> logits, std::span<const int> hist
   Sampled result;
   result.token = choose(options, position);
   if (options.top_logprobs >= 0) {
-    if (adjusts) SLIP_CHECK(scan_.read(logits));
-    add_logprobs(logits, options.top_logprobs, result);
+    if (options.adjusts()) SLIP_CHECK(scan_.read(scores.logits));
+    add_logprobs(scores.logits, options.top_logprobs, result);
   }
   return result;
 }
 
-std::span<const float> Sampler::adjust(std::span<const float> logits, std::span<const int> history,
-                                       const Options& options) {
+bool Sampler::read(std::span<const float> logits, std::span<const int> history, const Options& options) {
+  SLIP_CHECK(logits.size() == static_cast<size_t>(vocab_));
+  if (!options.adjusts()) return scan_.read(logits);
+  list_size_ = -1;
   std::copy(logits.begin(), logits.end(), adjusted_.begin());
-  for (const LogitBias& bias : options.logit_bias) adjusted_[static_cast<size_t>(bias.id)] += bias.value;
+  adjust(history, options);
+  return scan_.read(adjusted_);
+}
+
+// A row of the list's tokens alone, by ascending id, as the scan wants them.
+bool Sampler::read(const BestTokens& list, std::span<const int> history, const Options& options) {
+  const int needed = enough(options, static_cast<int64_t>(history.size()));
+  SLIP_CHECK(needed > 0 && list.wanted >= needed && list.count <= std::min(list.wanted, vocab_));
+  if (list.fine == 0) return false;
+  list_size_ = list.count;
+  const std::span<Candidate> sorted(candidates_.data(), static_cast<size_t>(list_size_));
+  std::copy_n(list.tokens, list_size_, sorted.begin());
+  std::sort(sorted.begin(), sorted.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    adjusted_[i] = sorted[i].value;
+    listed_[i] = sorted[i].id;
+  }
+  adjust(history, options);
+  return scan_.read({adjusted_.data(), sorted.size()}, listed_.data());
+}
+
+// Null for a token that is not in the list: enough() has seen to it that it does not matter.
+float* Sampler::value_of(int id) {
+  if (list_size_ < 0) return &adjusted_[static_cast<size_t>(id)];
+  const auto end = listed_.begin() + list_size_;
+  const auto at = std::lower_bound(listed_.begin(), end, id);
+  return at != end && *at == id ? &adjusted_[static_cast<size_t>(at - listed_.begin())] : nullptr;
+}
+
+void Sampler::adjust(std::span<const int> history, const Options& options) {
+  for (const LogitBias& bias : options.logit_bias) {
+    if (float* value = value_of(bias.id)) *value += bias.value;
+  }
   if (options.penalises()) penalise(last(history, options.penalty_window), options);
   // After the penalties, which would leave -infinity as it is. NaN and +infinity stay, to be found by the
   // scan.
   for (const int id : options.suppressed) {
-    float& value = adjusted_[static_cast<size_t>(id)];
-    if (value < std::numeric_limits<float>::infinity()) value = kImpossible;
+    float* value = value_of(id);
+    if (value != nullptr && *value < std::numeric_limits<float>::infinity()) *value = kImpossible;
   }
-  return adjusted_;
 }
 
 void Sampler::penalise(std::span<const int> window, const Options& options) {
@@ -89,12 +126,12 @@ void Sampler::penalise(std::span<const int> window, const Options& options) {
     if (counts_[static_cast<size_t>(id)]++ == 0) seen_.push_back(id);
   }
   for (const int id : seen_) {
-    float& value = adjusted_[static_cast<size_t>(id)];
-    int& count = counts_[static_cast<size_t>(id)];
-    value = value > 0 ? value / options.repetition_penalty : value * options.repetition_penalty;
-    value -= static_cast<float>(count) * options.frequency_penalty;
-    value -= options.presence_penalty;
-    count = 0;
+    const int count = std::exchange(counts_[static_cast<size_t>(id)], 0);
+    float* value = value_of(id);
+    if (value == nullptr) continue;
+    *value = *value > 0 ? *value / options.repetition_penalty : *value * options.repetition_penalty;
+    *value -= static_cast<float>(count) * options.frequency_penalty;
+    *value -= options.presence_penalty;
   }
 }
 

@@ -1,4 +1,4 @@
-// Sampler: token = sample(logits row, history, options, position), a pure function. The object is only
+// Sampler: token = sample(scores, history, options, position), a pure function. The object is only
 // scratch memory of one vocabulary (about 5 MB), so that a draw allocates nothing; no result depends on
 // earlier calls.
 //
@@ -14,6 +14,9 @@
 //   softmax over
 //      what was kept, and the same draw however the position was reached.
 // Logprobs are the model's own: log-softmax of the raw logits, before all of the above.
+//
+// Scores are logits of the whole vocabulary, or a list of the best tokens where that is enough (enough.h):
+// the same code then works on a row as short as the list, in a microsecond or two.
 //
 // Cost for 262,144 tokens on one core of an EPYC: greedy 0.04 ms; top-k 64 with top-p 0.05; temperature alone
 // 0.38; top-p alone 0.5 (9 on a flat row); penalties add 0.03, logprobs 0.5.
@@ -44,16 +47,22 @@ class Sampler {
   explicit Sampler(int vocab);
 
   /// `history`: every token before `position`, prompt and output (accepted drafts included); `options` has
-  /// passed validate(). Throws Error(kRuntime) when the row holds NaN or +infinity, or leaves no token
-  /// possible.
-  Sampled sample(std::span<const float> logits, std::span<const int> history, const Options& options,
+  /// passed validate(). A list must have been asked for with at least enough(options, history size). Throws
+  /// Error(kRuntime) when the row holds NaN or +infinity, or leaves no token possible.
+  Sampled sample(const Scores& scores, std::span<const int> history, const Options& options,
                  int64_t position);
+  Sampled sample(std::span<const float> logits, std::span<const int> history, const Options& options,
+                 int64_t position) {
+    return sample(Scores{.logits = logits}, history, options, position);
+  }
 
   int vocab() const { return vocab_; }
 
  private:
-  std::span<const float> adjust(std::span<const float> logits, std::span<const int> history,
-                                const Options& options);
+  bool read(std::span<const float> logits, std::span<const int> history, const Options& options);
+  bool read(const BestTokens& list, std::span<const int> history, const Options& options);
+  float* value_of(int id);
+  void adjust(std::span<const int> history, const Options& options);
   void penalise(std::span<const int> window, const Options& options);
   int choose(const Options& options, int64_t position);
   void add_logprobs(std::span<const float> logits, int top, Sampled& result);
@@ -61,7 +70,9 @@ class Sampler {
   const int vocab_;
   Scan scan_;
   Quantum quantum_;
-  std::vector<float> adjusted_;        // [vocab] logits after steps 1 and 2
+  std::vector<float> adjusted_;        // [vocab] logits after steps 1 and 2, or those of a list
+  std::vector<int> listed_;            // [kMostCandidates] the ids of a list, ascending
+  int list_size_ = -1;                 // -1 = all logits are there
   std::vector<int> counts_;            // [vocab] occurrences in the window; all zero between calls
   std::vector<int> seen_;              // ids with a count
   std::vector<Candidate> candidates_;  // [vocab] room for a selection

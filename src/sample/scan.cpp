@@ -31,22 +31,26 @@ Scan::Scan(int vocab)
   SLIP_CHECK(vocab >= 1);
 }
 
-bool Scan::read(std::span<const float> row) {
-  SLIP_CHECK(row.size() == static_cast<size_t>(vocab_));
+bool Scan::read(std::span<const float> row, const int* ids) {
+  SLIP_CHECK(row.size() <= static_cast<size_t>(vocab_));
   row_ = row.data();
+  ids_ = ids;
+  count_ = static_cast<int>(row.size());
+  blocks_ = (count_ + kBlock - 1) / kBlock;
   Ints fine = {-1, -1, -1, -1};
   for (int block = 0; block < blocks(); ++block) {
     block_max_[static_cast<size_t>(block)] =
         with_block(block, [&](const float* values) { return block_maximum(values, fine); });
   }
-  max_ = *std::max_element(block_max_.begin(), block_max_.end());
+  max_ = -kInfinity;
+  for (int block = 0; block < blocks(); ++block) max_ = std::max(max_, block_max(block));
   return fine[0] != 0 && fine[1] != 0 && fine[2] != 0 && fine[3] != 0;
 }
 
 int Scan::argmax() const {
   const auto block =
       static_cast<int>(std::find(block_max_.begin(), block_max_.end(), max_) - block_max_.begin());
-  return static_cast<int>(std::find(row_ + block * kBlock, row_ + block_end(block), max_) - row_);
+  return id(static_cast<int>(std::find(row_ + block * kBlock, row_ + block_end(block), max_) - row_));
 }
 
 std::span<Candidate> Scan::best(int count, std::span<Candidate> space) {
@@ -54,9 +58,9 @@ std::span<Candidate> Scan::best(int count, std::span<Candidate> space) {
   // The count-th largest block maximum: at least `count` values are no smaller, usually not many more.
   float floor = -kInfinity;
   if (count <= blocks()) {
-    std::copy(block_max_.begin(), block_max_.end(), sorted_max_.begin());
+    std::copy_n(block_max_.begin(), blocks(), sorted_max_.begin());
     const auto nth = sorted_max_.begin() + (count - 1);
-    std::nth_element(sorted_max_.begin(), nth, sorted_max_.end(), std::greater<>());
+    std::nth_element(sorted_max_.begin(), nth, sorted_max_.begin() + blocks(), std::greater<>());
     floor = *nth;
   }
   size_t found = 0;

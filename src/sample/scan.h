@@ -1,9 +1,7 @@
 // Scan: a row of logits together with the maximum of every block of 64. One pass makes it; after that a
 // search for large values (the top k, everything near the maximum, tokens that could win a draw) visits only
 // the few blocks that can hold one. It refers to the row and does not copy it. Nothing allocates after
-// construction.
-//
-// Order of candidates: higher value first, lower id among equals. It is total, so a selection has one result.
+// construction. A list of tokens is a short row whose places have ids of their own.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "base/scores.h"
 #include "sample/weight.h"
 
 namespace slip::sample {
-
-struct Candidate {
-  float value = 0;
-  int id = 0;
-};
-
-inline bool better(const Candidate& a, const Candidate& b) {
-  return a.value > b.value || (a.value == b.value && a.id < b.id);
-}
 
 class Scan {
  public:
@@ -30,8 +20,9 @@ class Scan {
 
   explicit Scan(int vocab);
 
-  /// Takes a row of `vocab` values. False if one is NaN or +infinity; -infinity marks a token that cannot be.
-  [[nodiscard]] bool read(std::span<const float> row);
+  /// Takes a row of up to `vocab` values: of the tokens 0, 1, 2, ..., or of those in `ids`, which ascend.
+  /// False if one is NaN or +infinity; -infinity marks a token that cannot be.
+  [[nodiscard]] bool read(std::span<const float> row, const int* ids = nullptr);
 
   /// The largest value (-infinity if there is no possible token) and the lowest id that has it.
   float max() const { return max_; }
@@ -44,8 +35,8 @@ class Scan {
     floor = floor > std::numeric_limits<float>::lowest() ? floor : std::numeric_limits<float>::lowest();
     for (int block = 0; block < blocks(); ++block) {
       if (block_max_[static_cast<size_t>(block)] < floor) continue;
-      for (int id = block * kBlock, end = block_end(block); id < end; ++id) {
-        if (row_[id] >= floor) visit(row_[id], id);
+      for (int place = block * kBlock, end = block_end(block); place < end; ++place) {
+        if (row_[place] >= floor) visit(row_[place], id(place));
       }
     }
   }
@@ -57,10 +48,12 @@ class Scan {
   /// Sum over all tokens of e^((value - max) * scale), rounded as `quantum` does.
   double weight_sum(float scale, const Quantum& quantum) const;
 
-  int blocks() const { return static_cast<int>(block_max_.size()); }
-  int block_end(int block) const { return block + 1 < blocks() ? (block + 1) * kBlock : vocab_; }
+  /// Places of the row, block by block.
+  int blocks() const { return blocks_; }
+  int block_end(int block) const { return block + 1 < blocks_ ? (block + 1) * kBlock : count_; }
   float block_max(int block) const { return block_max_[static_cast<size_t>(block)]; }
-  float value(int id) const { return row_[id]; }
+  float value(int place) const { return row_[place]; }
+  int id(int place) const { return ids_ == nullptr ? place : ids_[place]; }
 
  private:
   /// Calls work with kBlock values: of the row, or of a copy filled up with impossible tokens where the row
@@ -77,7 +70,9 @@ class Scan {
   }
 
   const int vocab_;
-  const float* row_ = nullptr;  // [vocab]
+  int count_ = 0, blocks_ = 0;
+  const float* row_ = nullptr;  // [count]
+  const int* ids_ = nullptr;    // [count]; null = every place is its own id
   float max_ = 0;
   std::vector<float> block_max_;
   std::vector<float> sorted_max_;  // scratch of best()

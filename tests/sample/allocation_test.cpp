@@ -3,6 +3,7 @@
 
 #include "sample/naive.h"
 #include "sample/sampler.h"
+#include "support/best_tokens.h"
 #include "support/count_allocations.h"
 
 namespace slip::sample {
@@ -30,6 +31,24 @@ TEST(Sampler, allocates_nothing_while_sampling) {
     for (int position = 0; position < 3; ++position) sampler.sample(logits, history, options, position);
     EXPECT_EQ(test::allocations.load() - before, 0) << "options " << bits;
   }
+}
+
+TEST(Sampler, allocates_nothing_while_sampling_from_a_list) {
+  const int vocab = 5000;
+  Sampler sampler(vocab);
+  const BestTokens best = test::best_tokens(naive::row(vocab, 1), kMostCandidates);
+  const std::vector<int> history(50, 7);
+  const Options options{.temperature = 1,
+                        .top_k = 40,
+                        .top_p = 0.9f,
+                        .min_p = 0.01f,
+                        .repetition_penalty = 1.2f,
+                        .logit_bias = {{3, -1.0f}},
+                        .suppressed = {4}};
+  const long before = test::allocations.load();
+  for (int position = 0; position < 3; ++position)
+    sampler.sample(Scores{.best = &best}, history, options, position);
+  EXPECT_EQ(test::allocations.load() - before, 0);
 }
 
 }  // namespace
