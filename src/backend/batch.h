@@ -2,9 +2,11 @@
 // number of sequences are the same call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/scores.h"
 #include "kv/cache.h"
 
 namespace slip::backend {
@@ -13,7 +15,9 @@ struct Row {
   int token = 0;
   int position = 0;
   int sequence = 0;    // index into Batch::sequences
-  bool output = true;  // wants logits; rows without stop at the last layer that stores KV
+  bool output = true;  // wants scores; rows without stop at the last layer that stores KV
+  // Of its scores, so many of the best tokens are enough, at most kMostCandidates; 0 = it wants all logits.
+  int best = 0;
   // Replaces the (scaled) token embedding when set: [hidden] floats, for image and audio positions.
   const float* embedding = nullptr;
 };
@@ -28,11 +32,19 @@ struct Batch {
 /// Results for the rows that wanted output, in the order of the batch. Valid until the next run().
 struct Output {
   int rows = 0;
-  const float* logits = nullptr;  // [rows, vocab], soft-capped
+  // [rows, vocab], soft-capped; anything in rows that have a list instead. Null if all have.
+  const float* logits = nullptr;
+  // [rows], for rows that asked for the best tokens alone; null where a backend gives logits anyway.
+  const BestTokens* best = nullptr;
   const float* hidden = nullptr;  // [rows, hidden], after the final norm
   // [rows of the batch, taps * hidden]: for every row, whether it wanted output or not, what the layers of
   // set_taps() put out, side by side. Null without taps.
   const float* taps = nullptr;
+
+  Scores scores(int row, int vocab) const {
+    if (best != nullptr && best[row].wanted > 0) return {.logits = {}, .best = best + row};
+    return {.logits = {logits + static_cast<ptrdiff_t>(row) * vocab, static_cast<size_t>(vocab)}};
+  }
 };
 
 }  // namespace slip::backend

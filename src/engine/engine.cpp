@@ -230,8 +230,8 @@ void Engine::take_results(const backend::Output& output, double seconds) {
   for (size_t i = 0; i < running_.size(); ++i) {
     if (row_counts_[i] == 0) continue;
     Sequence& sequence = *running_[i];
-    const speculate::Outcome outcome = sequence.consume(
-        output.logits + static_cast<ptrdiff_t>(first_output) * vocab_, output_counts_[i], sampler_, times);
+    const speculate::Outcome outcome =
+        sequence.consume(output, first_output, output_counts_[i], sampler_, times);
     if (speculator_ != nullptr) {
       speculator_->judged(sequence.subject(), output_counts_[i] - 1, outcome);
       if (!sequence.finished()) {

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "sample/enough.h"
 
 namespace slip::engine {
 namespace {
@@ -78,18 +79,19 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
     const bool output = position >= known - 1;
     const int token = position < known ? tokens_[static_cast<size_t>(position)]
                                        : drafts_[static_cast<size_t>(position - known)];
-    rows.push_back({.token = token, .position = position, .sequence = index, .output = output});
+    // Its token is sampled with all up to this position as its history.
+    const int best = output ? sample::enough(request_.sampling, position + 1) : 0;
+    rows.push_back({.token = token, .position = position, .sequence = index, .output = output, .best = best});
     outputs += output ? 1 : 0;
   }
   return outputs;
 }
 
-speculate::Outcome Sequence::consume(const float* logits, int outputs, sample::Sampler& sampler,
-                                     const StepTimes& times) {
+speculate::Outcome Sequence::consume(const backend::Output& output, int first, int outputs,
+                                     sample::Sampler& sampler, const StepTimes& times) {
   begin_round(outputs, times);
-  const auto vocab = static_cast<size_t>(sampler.vocab());
   const auto pick = [&](int row) {
-    return sampler.sample({logits + static_cast<size_t>(row) * vocab, vocab}, tokens_, request_.sampling,
+    return sampler.sample(output.scores(first + row, sampler.vocab()), tokens_, request_.sampling,
                           static_cast<int64_t>(tokens_.size()));
   };
   speculate::Outcome outcome;

@@ -59,8 +59,9 @@ class Sequence {
   /// Stages `count` rows and appends them to `rows`, as sequence `index` of the batch. Returns how many want
   /// output.
   int add_rows(int count, int index, std::vector<backend::Row>& rows);
-  /// Takes the results of the rows staged: `logits` [outputs, vocab]. Samples, commits, emits.
-  speculate::Outcome consume(const float* logits, int outputs, sample::Sampler& sampler,
+  /// Takes the results of the rows staged, `outputs` of them from row `first` of the output on. Samples,
+  /// commits, emits.
+  speculate::Outcome consume(const backend::Output& output, int first, int outputs, sample::Sampler& sampler,
                              const StepTimes& times = {});
 
   /// Ends the request now, with what text it has.

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "sample/enough.h"
 
 namespace slip::speculate {
 
@@ -118,25 +119,29 @@ void DflashDrafter::store_waiting() {
 void DflashDrafter::draw_batch(std::span<const Job> jobs) {
   blocks_.clear();
   for (const Job& job : jobs) {
+    const std::vector<int>& tokens = *job.proposal->subject->tokens;
+    // The last guess has the longest history, and needs the most.
+    const auto history = static_cast<int64_t>(tokens.size()) + job.proposal->depth - 1;
     blocks_.push_back({.cache = job.state->cache.get(),
-                       .anchor = job.proposal->subject->tokens->back(),
-                       .rows = job.proposal->depth + 1});
+                       .anchor = tokens.back(),
+                       .rows = job.proposal->depth + 1,
+                       .best = sample::enough(job.state->sampling, history)});
   }
-  const float* logits = network_.run(blocks_).logits;
+  const backend::Output output = network_.run(blocks_);
+  int first = 0;
   for (const Job& job : jobs) {
-    draw(job, logits, job.proposal->depth);
-    logits += static_cast<ptrdiff_t>(job.proposal->depth) * sampler_.vocab();
+    draw(job, output, first);
+    first += job.proposal->depth;
   }
 }
 
-void DflashDrafter::draw(const Job& job, const float* logits, int rows) {
-  const auto vocab = static_cast<size_t>(sampler_.vocab());
+void DflashDrafter::draw(const Job& job, const backend::Output& output, int first) {
   std::vector<int>& history = *job.proposal->subject->tokens;
   const size_t known = history.size();
-  for (int i = 0; i < rows; ++i) {
+  for (int i = 0; i < job.proposal->depth; ++i) {
     const int guess = sampler_
-                          .sample({logits + static_cast<size_t>(i) * vocab, vocab}, history,
-                                  job.state->sampling, static_cast<int64_t>(history.size()))
+                          .sample(output.scores(first + i, sampler_.vocab()), history, job.state->sampling,
+                                  static_cast<int64_t>(history.size()))
                           .token;
     job.proposal->drafts.push_back(guess);
     history.push_back(guess);

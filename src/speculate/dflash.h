@@ -53,7 +53,7 @@ class DflashDrafter final : public Drafter {
   void store_waiting();
   void store(State& state, const float* taps, int count);
   void draw_batch(std::span<const Job> jobs);
-  void draw(const Job& job, const float* logits, int rows);
+  void draw(const Job& job, const backend::Output& output, int first);
 
   backend::BlockDrafter& network_;
   const size_t taps_;  // floats per row

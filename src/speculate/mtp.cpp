@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "sample/enough.h"
 
 namespace slip::speculate {
 
@@ -47,7 +48,6 @@ void MtpDrafter::propose(std::span<Proposal> proposals) {
 
 // All guesses of the sequences in chains_, one step at a time.
 void MtpDrafter::draw_batch() {
-  const auto vocab = static_cast<size_t>(sampler_.vocab());
   rows_.clear();
   for (const Chain& chain : chains_) {
     const Subject& subject = *chain.proposal->subject;
@@ -59,6 +59,11 @@ void MtpDrafter::draw_batch() {
                      .cache = subject.cache});
   }
   while (!chains_.empty()) {
+    for (size_t i = 0; i < chains_.size(); ++i) {
+      const Proposal& proposal = *chains_[i].proposal;
+      const auto history = proposal.subject->tokens->size() + proposal.drafts.size();
+      rows_[i].best = sample::enough(chains_[i].state->sampling, static_cast<int64_t>(history));
+    }
     const backend::Output output = assistant_.step(rows_);
     for (size_t i = 0; i < chains_.size(); ++i) {
       Proposal& proposal = *chains_[i].proposal;
@@ -66,8 +71,8 @@ void MtpDrafter::draw_batch() {
       const size_t known = history.size();
       history.insert(history.end(), proposal.drafts.begin(), proposal.drafts.end());
       const int guess = sampler_
-                            .sample({output.logits + i * vocab, vocab}, history, chains_[i].state->sampling,
-                                    static_cast<int64_t>(history.size()))
+                            .sample(output.scores(static_cast<int>(i), sampler_.vocab()), history,
+                                    chains_[i].state->sampling, static_cast<int64_t>(history.size()))
                             .token;
       history.resize(known);
       proposal.drafts.push_back(guess);

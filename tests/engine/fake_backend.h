@@ -19,6 +19,7 @@
 #include "base/noise.h"
 #include "engine/request.h"
 #include "sample/sampler.h"
+#include "support/best_tokens.h"
 
 namespace slip::engine {
 
@@ -61,6 +62,16 @@ inline uint64_t fake_state(const float* hidden) {
   return state;
 }
 
+/// What a backend with lists leaves of a row that asks for its best tokens: the logits are rubbish. Returns
+/// 1 if it asked.
+inline int fake_list(std::span<float> logits, int wanted, BestTokens& best) {
+  best.wanted = wanted;
+  if (wanted == 0) return 0;
+  best = test::best_tokens(logits, wanted);
+  std::fill(logits.begin(), logits.end(), std::numeric_limits<float>::quiet_NaN());
+  return 1;
+}
+
 class FakeBackend final : public backend::Backend {
  public:
   explicit FakeBackend(int max_rows = 64, model::Config config = fake_config(), int order = 0)
@@ -70,6 +81,7 @@ class FakeBackend final : public backend::Backend {
         layout_(config_, kv::Storage::kF32, max_rows),
         pool_(layout_.global_page_bytes()),
         logits_(static_cast<size_t>(max_rows) * static_cast<size_t>(config_.vocab)),
+        best_(static_cast<size_t>(max_rows)),
         hidden_(static_cast<size_t>(max_rows) * 4) {}
 
   const model::Config& config() const override { return config_; }
@@ -107,13 +119,16 @@ class FakeBackend final : public backend::Backend {
     }
     return {.rows = outputs,
             .logits = outputs > 0 ? logits_.data() : nullptr,
+            .best = lists ? best_.data() : nullptr,
             .hidden = outputs > 0 ? hidden_.data() : nullptr,
             .taps = tap_floats_ > 0 ? taps_.data() : nullptr};
   }
 
   std::function<void(const backend::Batch&)> before_run;
   std::function<void()> before_new_cache;
-  int poison = -1;  // a row with this token yields NaN
+  int poison = -1;     // a row with this token yields NaN
+  bool lists = false;  // gives those who ask for the best tokens nothing else
+  int listed = 0;      // rows that got a list
   int steps = 0;
   int rows = 0;
 
@@ -147,6 +162,7 @@ class FakeBackend final : public backend::Backend {
     const std::span<float> logits(logits_.data() + static_cast<size_t>(output) * vocab, vocab);
     fake_logits(state, logits);
     if (row.token == poison) logits[0] = std::numeric_limits<float>::quiet_NaN();
+    if (lists) listed += fake_list(logits, row.best, best_[static_cast<size_t>(output)]);
   }
 
   int order_;
@@ -155,6 +171,7 @@ class FakeBackend final : public backend::Backend {
   kv::Layout layout_;
   kv::PagePool pool_;
   std::vector<float> logits_;
+  std::vector<BestTokens> best_;
   std::vector<float> hidden_;
   std::vector<float> taps_;
   size_t tap_floats_ = 0;

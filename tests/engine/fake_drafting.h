@@ -29,6 +29,7 @@ class FakeAssistant final : public backend::Assistant {
     logits_.resize(static_cast<size_t>(max_rows) * static_cast<size_t>(config_.text.vocab));
     hidden_.resize(static_cast<size_t>(max_rows) * 4);
     states_.resize(static_cast<size_t>(max_rows));
+    best_.resize(static_cast<size_t>(max_rows));
   }
 
   const model::AssistantConfig& config() const override { return config_; }
@@ -51,13 +52,19 @@ class FakeAssistant final : public backend::Assistant {
       fake_logits(states_[i], logits);
       if (!fake_right(states_[i], right_)) std::rotate(logits.begin(), logits.begin() + 1, logits.end());
       fake_hidden(states_[i], hidden_.data() + i * 4);
+      if (lists) listed += fake_list(logits, rows[i].best, best_[i]);
     }
-    return {.rows = static_cast<int>(rows.size()), .logits = logits_.data(), .hidden = hidden_.data()};
+    return {.rows = static_cast<int>(rows.size()),
+            .logits = logits_.data(),
+            .best = lists ? best_.data() : nullptr,
+            .hidden = hidden_.data()};
   }
 
   int steps = 0;
   int fail_at = -1;
   bool own_position = false;
+  bool lists = false;  // as of FakeBackend
+  int listed = 0;
 
  private:
   model::AssistantConfig config_;
@@ -65,6 +72,7 @@ class FakeAssistant final : public backend::Assistant {
   double right_;
   int max_rows_;
   std::vector<float> logits_, hidden_;
+  std::vector<BestTokens> best_;
   std::vector<uint64_t> states_;
 };
 
@@ -81,6 +89,7 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
     config_.block = block;
     config_.taps = {0, 0};
     logits_.resize(static_cast<size_t>(max_rows) * static_cast<size_t>(config_.text.vocab));
+    best_.resize(static_cast<size_t>(max_rows));
   }
 
   const model::DflashConfig& config() const override { return config_; }
@@ -127,14 +136,17 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
         const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
         if (!fake_right(state, right_)) std::rotate(logits.begin(), logits.begin() + 1, logits.end());
         state = fake_next(state, static_cast<int>(best), order_);
+        if (lists) listed += fake_list(logits, block.best, best_[static_cast<size_t>(out)]);
       }
     }
     EXPECT_LE(total, max_rows_);
-    return {.rows = out, .logits = logits_.data()};
+    return {.rows = out, .logits = logits_.data(), .best = lists ? best_.data() : nullptr};
   }
 
   int runs = 0;
   int extends = 0;
+  bool lists = false;  // as of FakeBackend
+  int listed = 0;
 
  private:
   model::DflashConfig config_;
@@ -144,6 +156,7 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
   kv::Layout layout_;
   kv::PagePool pool_;
   std::vector<float> logits_;
+  std::vector<BestTokens> best_;
 };
 
 /// A drafter that is a function: (text, depth) -> guesses.

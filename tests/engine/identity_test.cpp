@@ -102,6 +102,31 @@ TEST(Identity, with_everybody_and_by_measurement) {
   }
 }
 
+// Plain results are from logits of the whole vocabulary; with lists nobody may see a difference, whether the
+// model or the drafters have them.
+TEST(Identity, with_lists_of_the_best_tokens_instead_of_logits) {
+  Bench bench_(0);
+  for (const bool model : {true, false}) {
+    bench_.backend.lists = model;
+    bench_.backend.listed = 0;
+    FakeAssistant assistant(bench_.backend, 0.7, 3);
+    FakeBlockDrafter network(bench_.backend, 0.9, 8, 12);
+    assistant.lists = network.lists = true;
+    for (const bool steps : {true, false}) {
+      const auto result = expect_identical(bench_, [&] {
+        if (steps)
+          return fake_speculator(40, {.fixed = 4}, std::make_unique<speculate::MtpDrafter>(assistant));
+        return fake_speculator(40, {.fixed = 4}, std::make_unique<speculate::DflashDrafter>(network));
+      });
+      EXPECT_TRUE(result.failures.empty());
+      EXPECT_GT(result.accepted, result.drafted / 8);
+    }
+    EXPECT_EQ(bench_.backend.listed > 500, model) << bench_.backend.listed;
+    EXPECT_GT(assistant.listed, 500);
+    EXPECT_GT(network.listed, 500);
+  }
+}
+
 TEST(Identity, with_drafters_that_are_silent_talk_too_much_or_talk_rubbish) {
   const std::vector<ScriptedDrafter::Script> scripts = {
       [](std::span<const int>, int) { return std::vector<int>(); },

@@ -36,7 +36,7 @@ Driven drive(Request request, const Drafter& drafter, int context = 4096) {
     kv::Cache* cache = sequence.cache();
     const backend::Output output = backend.run({.rows = rows, .sequences = {&cache, 1}});
     EXPECT_EQ(output.rows, outputs);
-    sequence.consume(output.logits, outputs, sampler);
+    sequence.consume(output, 0, outputs, sampler);
     EXPECT_LT(static_cast<size_t>(cache->length()), sequence.tokens().size());
     ++result.passes;
   }

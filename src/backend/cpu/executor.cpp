@@ -146,7 +146,10 @@ Output Executor::run(const model::Program& program, std::span<const InputRow> ro
   const Rows& hidden = network_.assistant != nullptr ? next_hidden_ : hidden_;
   if (packed_.clusters.empty()) close_up(logits_, row_count_);  // spread_scores() leaves no gaps
   close_up(hidden, row_count_);
-  return {row_count_, logits_.row(0), hidden.row(0), program.taps.empty() ? nullptr : taps_};
+  return {.rows = row_count_,
+          .logits = logits_.row(0),
+          .hidden = hidden.row(0),
+          .taps = program.taps.empty() ? nullptr : taps_};
 }
 
 void Executor::walk(int thread) {
