@@ -18,10 +18,7 @@ void Executor::draft_head() {
   if (assistant.centroids > 0) {
     add(job, device_.centroids, in, centroid_scores_);
   } else {
-    add(job, *network_.head, in,
-        {.data = reinterpret_cast<float*>(host_logits_.data()), .stride = config_.vocab});
-    job.segments[1].epilogue = Epilogue::kLogits;
-    job.segments[1].out_rows = step_->out_rows;
+    add_head(job, in);
   }
   for (int i = 0; i < job.segment_count; ++i) {
     job.segments[i].normed = true;
@@ -30,7 +27,7 @@ void Executor::draft_head() {
   job.segments[0].keep_normed = hidden_.data;
   job.segments[0].keep_normed_stride = hidden_.stride;
   start(job);
-  if (assistant.centroids == 0) return;
+  if (assistant.centroids == 0) return pick_tokens();
 
   building_->add(StepKind::kClusters,
                  ClusterJob{.rows = rows_,
@@ -45,6 +42,7 @@ void Executor::draft_head() {
   add(scores, device_.clusters, plain(hidden_, config_.hidden), cluster_scores_);
   scores.segments[0].out_slots = assistant.kept_centroids;
   start(scores, rows_ * assistant.kept_centroids);
+  pick_tokens();
 }
 
 void Executor::context() {

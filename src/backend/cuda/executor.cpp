@@ -58,6 +58,7 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
   host_input_ = PinnedMemory(kMaxRows * static_cast<size_t>(input_.stride) * sizeof(float), "inputs");
   host_step_ = PinnedMemory(step_bytes_, "a step");
   host_logits_ = PinnedMemory(rows * static_cast<size_t>(config_.vocab) * sizeof(float), "logits");
+  host_best_ = PinnedMemory(rows * sizeof(BestTokens), "the best tokens");
   const auto hidden_cols =
       network.assistant != nullptr ? static_cast<size_t>(network.assistant->backbone_hidden) : h;
   host_hidden_ = PinnedMemory(kMaxRows * hidden_cols * 2 * sizeof(float), "hidden states");
@@ -72,6 +73,9 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
         "scores");
     spread_clusters_.resize(rows * kept);
     spread_.resize(rows);
+    const auto& ordering = network.assistant_weights->ordering;
+    ordering_ = DeviceMemory(ordering.size() * sizeof(int32_t), "tokens by cluster");
+    gpu.to_device(ordering_.data(), ordering.data(), ordering_.size());
   }
   embed_reader_ = std::make_unique<tensor::RowReader>(network.embed_weights->embed);
   table_reader_ = std::make_unique<tensor::RowReader>(weights_.per_layer_embed);
@@ -120,6 +124,10 @@ void Executor::plan_memory(Carver& carver) {
       cluster_scores_ = field(device_.clusters.rows, int64_t{kMaxRows} * assistant->kept_centroids);
     }
   }
+  if (!device_.clusters.present()) logits_ = field(config_.vocab);
+  found_ = carver.take<Found>(size_t{kMaxRows} * kMostPickChunks * kMostCandidates);
+  picked_ = carver.take<uint32_t>(kMaxRows);
+  damaged_ = carver.take<uint32_t>(kMaxRows);
   const auto taps = static_cast<int64_t>(network_.program->taps.size()) * h;
   taps_ = {.data = carver.take<float>(static_cast<size_t>(kMaxRows * taps)), .stride = taps};
 
@@ -202,6 +210,7 @@ Output Executor::run(const model::Program& program, std::span<const InputRow> ro
   }
   return {.rows = outputs,
           .logits = reinterpret_cast<const float*>(host_logits_.data()),
+          .best = reinterpret_cast<const BestTokens*>(host_best_.data()),
           .hidden = out_hidden_.data(),
           .taps = program.taps.empty() ? nullptr : reinterpret_cast<const float*>(host_taps_.data())};
 }
@@ -279,7 +288,10 @@ void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Ca
       group.first_key[kind] = std::min(group.first_key[kind], to.first[kind]);
       group.end_key[kind] = std::max(group.end_key[kind], to.end[kind]);
     }
+    SLIP_CHECK(row.best >= 0 && row.best <= kMostCandidates);
+    step.best[n] = row.output ? row.best : 0;
     step.out_rows[n] = row.output ? first_output++ : -1;
+    step.logit_rows[n] = step.best[n] > 0 ? kToPick : row.output ? step.out_rows[n] : kNowhere;
   }
   gpu_.to_device(reinterpret_cast<std::byte*>(step_), host_step_.data(),
                  sizeof(Step) + static_cast<size_t>(pages) * sizeof(std::byte*));
@@ -302,7 +314,9 @@ void Executor::read_outputs(const model::Program& program, std::span<const Input
     gpu_.to_host(host_taps_.data() + static_cast<size_t>(first_row) * bytes,
                  reinterpret_cast<const std::byte*>(taps_.data), rows.size() * bytes);
   }
-  const bool clusters = wants && last == PhaseKind::kDraftHead && device_.clusters.present();
+  const bool clusters =
+      device_.clusters.present() && last == PhaseKind::kDraftHead &&
+      std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output && row.best == 0; });
   if (clusters) {
     const auto scores = static_cast<size_t>(network_.assistant->kept_centroids) *
                         static_cast<size_t>(cluster_scores_.stride) * sizeof(float) * rows.size();
@@ -316,7 +330,10 @@ void Executor::read_outputs(const model::Program& program, std::span<const Input
     if (!rows[n].output) continue;
     std::memcpy(&out_hidden_[static_cast<size_t>(first_output) * cols],
                 host + n * static_cast<size_t>(hidden.stride), cols * sizeof(float));
-    if (clusters) spread_scores(static_cast<int>(n), first_output);
+    if (rows[n].best == 0) {
+      reinterpret_cast<BestTokens*>(host_best_.data())[first_output].wanted = 0;
+      if (clusters) spread_scores(static_cast<int>(n), first_output);
+    }
     ++first_output;
   }
 }

@@ -102,6 +102,8 @@ class Executor {
   void experts(int layer);
   void per_layer_mix(int layer);
   void head();
+  Segment& add_head(Job& job, const Input& in);
+  void pick_tokens();
   void draft_input();
   void draft_head();
   void context();
@@ -143,6 +145,9 @@ class Executor {
   Field streams_[2], projected_, query_, key_, value_, attended_, activated_, per_layer_, gated_, hidden_;
   Field router_scores_, expert_activated_, expert_out_;
   Field next_hidden_, centroid_scores_, cluster_scores_, taps_;
+  Field logits_;            // of rows whose best tokens are wanted
+  Found* found_ = nullptr;  // of the pick: see PickJob
+  uint32_t *picked_ = nullptr, *damaged_ = nullptr;
   MatrixList* list_ = nullptr;
   float* partials_ = nullptr;
   float* partial_weights_ = nullptr;
@@ -154,6 +159,8 @@ class Executor {
   Turns sliding_turns_, full_turns_;
 
   PinnedMemory host_input_, host_step_, host_logits_, host_hidden_, host_taps_, host_clusters_;
+  PinnedMemory host_best_;            // [max_rows] BestTokens
+  DeviceMemory ordering_;             // of the tokens by cluster
   std::vector<float> out_hidden_;     // [max_rows][h], as Output has it
   std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits
   std::vector<uint8_t> spread_;       // [max_rows]: the row's logits have been set to -infinity once

@@ -346,17 +346,50 @@ void Executor::per_layer_mix(int layer) {
 
 void Executor::head() {
   Job job = new_job();
-  const Field logits{.data = reinterpret_cast<float*>(host_logits_.data()), .stride = config_.vocab};
-  add(job, *network_.head, take_stream(), logits);
-  Segment& segment = job.segments[0];
+  Segment& segment = add_head(job, take_stream());
   segment.normed = true;
   segment.norm = device_.vector(weights_.final_norm);
   segment.keep_normed = hidden_.data;
   segment.keep_normed_stride = hidden_.stride;
-  segment.epilogue = Epilogue::kLogits;
   segment.softcap = config_.logit_softcap;
-  segment.out_rows = step_->out_rows;
   start(job);
+  pick_tokens();
+}
+
+/// Logits to the host, or to where the best of them are picked.
+Segment& Executor::add_head(Job& job, const Input& in) {
+  add(job, *network_.head, in,
+      {.data = reinterpret_cast<float*>(host_logits_.data()), .stride = config_.vocab});
+  Segment& segment = job.segments[job.segment_count - 1];
+  segment.epilogue = Epilogue::kLogits;
+  segment.out_rows = step_->logit_rows;
+  segment.stay = logits_.data;
+  segment.stay_stride = logits_.stride;
+  return segment;
+}
+
+void Executor::pick_tokens() {
+  PickJob job{.rows = rows_,
+              .size = config_.vocab,
+              .scores = logits_.data,
+              .stride = logits_.stride,
+              .found = found_,
+              .finished = picked_,
+              .damaged = damaged_,
+              .out = reinterpret_cast<BestTokens*>(host_best_.data())};
+  int per_thread = kPickPerThread;
+  if (device_.clusters.present()) {
+    job.list = list_;
+    job.ordering = reinterpret_cast<const int*>(ordering_.data());
+    job.kept = network_.assistant->kept_centroids;
+    job.cluster_size = static_cast<int>(device_.clusters.rows);
+    job.size = job.kept * job.cluster_size;
+    job.scores = cluster_scores_.data;
+    job.stride = cluster_scores_.stride;
+    per_thread = kClusterPickPerThread;
+  }
+  job.chunks = pick_chunks(gpu_, rows_, job.size, per_thread);
+  building_->add(StepKind::kPick, job, mark_);
 }
 
 }  // namespace slip::backend::cuda

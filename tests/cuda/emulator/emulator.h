@@ -103,6 +103,11 @@ inline float __uint_as_float(uint32_t bits) {
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
+inline uint32_t __float_as_uint(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
 template <typename T>
 T __ldg(const T* from) {
   return *from;
@@ -174,6 +179,23 @@ inline float shuffle(float value, int lane) {
 }
 inline float shuffle_xor(float value, int mask) {
   return shuffle(value, emulator::lane_index() ^ mask);
+}
+inline int take_place(int* counter) {
+  return (*counter)++;
+}
+inline int warp_sum(int value) {
+  for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+inline void best_of_ranks(uint32_t& rank, int& id) {
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const auto other = static_cast<uint32_t>(shuffle_xor(static_cast<int>(rank), mask));
+    const int other_id = shuffle_xor(id, mask);
+    if (other > rank || (other == rank && other_id < id)) {
+      rank = other;
+      id = other_id;
+    }
+  }
 }
 inline uint32_t pack_bf16(float low, float high) {
   return static_cast<uint32_t>(emulator::round_bf16(low)) | static_cast<uint32_t>(emulator::round_bf16(high))

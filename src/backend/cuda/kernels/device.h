@@ -165,6 +165,11 @@ __device__ __forceinline__ uint32_t count_finished(uint32_t* counter) {
   return before;
 }
 
+/// Counts up in shared memory and returns what was there.
+__device__ __forceinline__ int take_place(int* counter) {
+  return atomicAdd(counter, 1);
+}
+
 /// Brings a line to the second-level cache, for whoever reads it later.
 __device__ __forceinline__ void prefetch(const void* line) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
@@ -193,6 +198,17 @@ __device__ __forceinline__ int shuffle_xor(int value, int mask) {
 
 __device__ __forceinline__ float shuffle(float value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
+}
+
+/// Over a warp, the same on every lane.
+__device__ __forceinline__ int warp_sum(int value) {
+  return __reduce_add_sync(0xffffffffu, value);
+}
+/// The largest rank and the lowest id that has it.
+__device__ __forceinline__ void best_of_ranks(uint32_t& rank, int& id) {
+  const uint32_t best = __reduce_max_sync(0xffffffffu, rank);
+  id = __reduce_min_sync(0xffffffffu, rank == best ? id : 0x7fffffff);
+  rank = best;
 }
 
 /// Two floats rounded to bf16, `low` in the lower half.

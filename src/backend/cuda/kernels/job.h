@@ -49,8 +49,10 @@ enum class Epilogue : int {
   kStore,      // out = y
   kGated,      // out = activation(gate) * up, of a pair
   kGeluTimes,  // out = gelu(y) * other
-  kLogits,     // out[out_rows[n]] = softcap(y), where that is not negative
+  kLogits,     // softcap(y) to out[out_rows[n]], or to stay[n], or nowhere
 };
+/// Instead of a row of `out`.
+inline constexpr int kNowhere = -1, kToPick = -2;
 
 struct Segment {
   PackedMatrix matrix;
@@ -70,6 +72,8 @@ struct Segment {
   int64_t other_stride = 0;
   float softcap = 0;
   const int* out_rows = nullptr;
+  float* stay = nullptr;  // [n][stay_stride], for rows with kToPick
+  int64_t stay_stride = 0;
 };
 
 inline constexpr int kMaxSegments = 4;

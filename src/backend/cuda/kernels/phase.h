@@ -19,6 +19,7 @@ enum class StepKind : int {
   kCombine,
   kPerLayer,
   kClusters,
+  kPick,
   kEmpty
 };
 

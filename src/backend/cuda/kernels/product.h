@@ -176,8 +176,12 @@ __device__ inline void put(const Segment& segment, const MatrixList* list, int l
       break;
     case Epilogue::kLogits:
       to = load_fresh(segment.out_rows + n);
-      if (to < 0) return;
+      if (to == kNowhere) return;
       if (segment.softcap > 0) y = segment.softcap * tanhf(y / segment.softcap);
+      if (to == kToPick) {
+        segment.stay[n * segment.stay_stride + row] = y;
+        return;
+      }
       break;
   }
   segment.out[to * segment.out_stride + row] = y;

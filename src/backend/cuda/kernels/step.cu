@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/launch.h"
 #include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/kernels/pick.h"
 #include "backend/cuda/kernels/product.h"
 
 namespace slip::backend::cuda {
@@ -47,6 +48,7 @@ int work_bytes(const Phase& phase) {
     case StepKind::kAttend: return attend_bytes(job_of(AttendJob{}));
     case StepKind::kCombine: return (2 * kWarps + kMaxChosen) * 4;
     case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
+    case StepKind::kPick: return sizeof(PickSpace);
     default: return 0;
   }
 }
@@ -83,6 +85,15 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
 }
 
 }  // namespace
+
+int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread) {
+  const int least = (size + per_thread * kBlockThreads - 1) / (per_thread * kBlockThreads);
+  const int most = std::min(kMostPickChunks, std::max(1, size / kLeastPick));
+  const int chunks = std::max(least, std::min(most, gpu.info().processors / rows));
+  if (chunks > kMostPickChunks)
+    fail_gpu("the vocabulary is too large for the CUDA kernels; use --device cpu");
+  return chunks;
+}
 
 void prepare_steps(Gpu& gpu) {
   for (const int tiles : {1, 2, 4}) allow_shared(kernel_for(tiles), gpu.info().shared_bytes);

@@ -6,8 +6,11 @@
 #include <cstdint>
 
 #include "backend/cuda/kernels/job.h"
+#include "base/scores.h"
 
 namespace slip::backend::cuda {
+
+class Gpu;
 
 struct StepRow {
   int position;
@@ -27,8 +30,10 @@ struct alignas(16) Step {
   int rows, groups;
   StepRow row[kMaxRows];
   RowGroup group[kMaxRows];
-  int out_rows[kMaxRows];  // where a row's logits go; -1 = nowhere
-  std::byte* pages[1];     // of full layers, group after group; as many as there are
+  int out_rows[kMaxRows];    // of the results, the row's place; -1 = it has none
+  int logit_rows[kMaxRows];  // where its logits go: that place, kNowhere, or kToPick
+  int best[kMaxRows];        // how many of its best tokens are wanted; 0 = all logits, or nothing
+  std::byte* pages[1];       // of full layers, group after group; as many as there are
 };
 
 /// Fixed cuts by absolute position, so that a row's attention is split the same way in any company: short
@@ -142,7 +147,35 @@ struct ClusterJob {
   MatrixList* list = nullptr;
 };
 
-class Gpu;
+// Values that a thread holds at a time, of tokens and of clusters.
+inline constexpr int kPickPerThread = 64, kClusterPickPerThread = 16;
+inline constexpr int kMostPickChunks = 64;  // of a row
+inline constexpr int kLeastPick = 1024;     // values of a chunk, if there are so many
+
+/// A candidate on its way: `rank` ascends with the value (pick.h).
+struct Found {
+  uint32_t rank;
+  int id;
+};
+
+/// The best tokens of rows that want them (Step::best): of scores by token, or by the tokens of clusters.
+struct PickJob {
+  int rows = 0;
+  int size = 0, chunks = 1;  // values of a row, and the parts they are looked at in
+  const float* scores = nullptr;
+  int64_t stride = 0;
+  // Of a head with clusters: row n's scores are rows n * kept .. of `scores`, `cluster_size` values each.
+  const MatrixList* list = nullptr;
+  const int* ordering = nullptr;  // tokens by cluster
+  int kept = 0, cluster_size = 0;
+  Found* found = nullptr;        // [row][chunk][kMostCandidates]
+  uint32_t* finished = nullptr;  // [row] chunks; 0 between steps
+  uint32_t* damaged = nullptr;   // [row]; 0 between steps
+  BestTokens* out = nullptr;     // [place], on the host
+};
+/// How many parts to look at the values of a row in, to keep all blocks busy.
+int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread);
+
 /// Reads `bytes` once.
 void read_memory(Gpu& gpu, const std::byte* data, size_t bytes, float* sink);
 

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/heads.h"
 #include "backend/cuda/kernels/per_layer.h"
 #include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/kernels/pick.h"
 #include "backend/cuda/kernels/product.h"
 
 namespace slip::backend::cuda {
@@ -33,6 +34,7 @@ __device__ __forceinline__ void run_phase(const StepArguments& step, const Produ
     case StepKind::kCombine: return combine(reinterpret_cast<const CombineJob&>(phase.body), work);
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
     case StepKind::kClusters: return choose_clusters(reinterpret_cast<const ClusterJob&>(phase.body), work);
+    case StepKind::kPick: return pick(reinterpret_cast<const PickJob&>(phase.body), rows, work);
     case StepKind::kEmpty: return;
   }
 }
