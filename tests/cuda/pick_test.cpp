@@ -156,19 +156,22 @@ TEST_F(CudaPick, FindsTheBestOfAFullVocabulary) {
 }
 
 TEST_F(CudaPick, FindsTheBestTokensOfClustersByTheirIds) {
-  const int cluster = 37, kept = 12, size = cluster * kept;
-  std::vector<int> ordering(static_cast<size_t>(size));
-  std::iota(ordering.begin(), ordering.end(), 0);
-  for (size_t i = ordering.size(); i-- > 1;) std::swap(ordering[i], ordering[keyed_bits(5, i) % (i + 1)]);
-  for (const Kind kind : kKinds) {
-    for (const int chunks : {1, 4}) {
-      const auto values = values_of(kind, size, 77);
-      std::vector<float> by_id(values.size());
-      for (size_t i = 0; i < values.size(); ++i) by_id[static_cast<size_t>(ordering[i])] = values[i];
-      const auto got = pick({values, values, values}, {1, 20, 128}, chunks, ordering, cluster);
-      const int wanted[] = {1, 20, 128};
-      for (size_t n = 0; n < 3; ++n)
-        expect_equal(got[n], test::best_tokens(by_id, wanted[n]), "clusters, row " + std::to_string(n));
+  const int cluster = 137, kept = 12, size = cluster * kept;  // several values of a thread
+  const std::vector<int> wanted = {1, 20, 128};
+  for (uint64_t seed = 0; seed < std::size(kKinds); ++seed) {
+    std::vector<int> ordering(static_cast<size_t>(size));
+    std::iota(ordering.begin(), ordering.end(), 0);
+    for (size_t i = ordering.size(); i-- > 1;)
+      std::swap(ordering[i], ordering[keyed_bits(seed, i) % (i + 1)]);
+    for (const Kind kind : {kKinds[seed], Kind::kEqual}) {
+      for (const int chunks : {1, 4}) {
+        const auto values = values_of(kind, size, 77);
+        std::vector<float> by_id(values.size());
+        for (size_t i = 0; i < values.size(); ++i) by_id[static_cast<size_t>(ordering[i])] = values[i];
+        const auto got = pick({values, values, values}, wanted, chunks, ordering, cluster);
+        for (size_t n = 0; n < wanted.size(); ++n)
+          expect_equal(got[n], test::best_tokens(by_id, wanted[n]), "clusters, row " + std::to_string(n));
+      }
     }
   }
 }
