@@ -1,8 +1,9 @@
 // Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
-// rows, streaming the weights, multiplying what is already in shared memory.
+// rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -32,10 +33,10 @@ PackedMatrix shape(const Case& one, Format format) {
 }
 
 /// Seconds per phase of a list, the best of some runs.
-double best_of(Gpu& gpu, StepList& list, int skipped) {
+double best_of(Gpu& gpu, StepList& list, int skipped, const Step* step = nullptr) {
   double best = 1;
   for (int i = 0; i < 5; ++i) {
-    list.start(gpu, nullptr, true, skipped);
+    list.start(gpu, step, true, skipped);
     gpu.finish();
     best = std::min(best, gpu.seconds_between(0, 1));
   }
@@ -48,6 +49,53 @@ void time_barrier(Gpu& gpu) {
   for (int i = 0; i < 500; ++i) list.add_empty(0);
   list.finish(gpu, 1);
   fmt::print("empty phases: {:.2f} us each\n", best_of(gpu, list, kSkipNothing) * 1e6);
+}
+
+/// What it costs to pick the best tokens of rows of 262,144 logits, with the meeting before it.
+void time_picks(Gpu& gpu) {
+  constexpr int kVocab = 262144, kPhases = 50;
+  std::vector<float> noise(size_t{kMaxRows} * kVocab);
+  for (size_t i = 0; i < noise.size(); ++i)
+    noise[i] = static_cast<float>(-3 * std::log(1 / keyed_uniform(3, i) - 1));
+  DeviceMemory logits(noise.size() * sizeof(float), "logits"), memory(sizeof(Step), "a step");
+  DeviceMemory found(sizeof(Found) * kMaxRows * kMostPickChunks * kMostCandidates, "candidates");
+  DeviceMemory counters(2 * kMaxRows * sizeof(uint32_t), "counters");
+  PinnedMemory out(sizeof(BestTokens) * kMaxRows, "results");
+  gpu.to_device(logits.data(), noise.data(), logits.size());
+  gpu.clear(counters.data(), counters.size());
+  gpu.finish();
+  fmt::print("\nbest tokens of 1, 2, 4, 8, 16 rows, us per phase\n");
+  for (const int wanted : {1, 2, 16, 64, 66, 128}) {
+    std::string line = fmt::format("best {:3} ", wanted);
+    for (const int rows : {1, 2, 4, 8, 16}) {
+      Step step = {};
+      for (int n = 0; n < rows; ++n) {
+        step.best[n] = wanted;
+        step.out_rows[n] = n;
+      }
+      gpu.to_device(memory.data(), &step, sizeof(step));
+      gpu.finish();
+      auto* zeros = reinterpret_cast<uint32_t*>(counters.data());
+      StepList list;
+      for (int i = 0; i < kPhases; ++i) {
+        list.add(StepKind::kPick,
+                 PickJob{.rows = rows,
+                         .size = kVocab,
+                         .chunks = pick_chunks(gpu, rows, kVocab, kPickPerThread),
+                         .scores = reinterpret_cast<const float*>(logits.data()),
+                         .stride = kVocab,
+                         .found = reinterpret_cast<Found*>(found.data()),
+                         .finished = zeros,
+                         .damaged = zeros + kMaxRows,
+                         .out = reinterpret_cast<BestTokens*>(out.data())},
+                 0);
+      }
+      list.finish(gpu, rows);
+      const double seconds = best_of(gpu, list, kSkipNothing, reinterpret_cast<const Step*>(memory.data()));
+      line += fmt::format(" {:7.2f}", seconds * 1e6);
+    }
+    fmt::print("{}\n", line);
+  }
 }
 
 void run(int argc, char** argv) {
@@ -82,6 +130,7 @@ void run(int argc, char** argv) {
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
   time_barrier(gpu);
+  time_picks(gpu);
 
   const Case cases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2048, false},
                         {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
