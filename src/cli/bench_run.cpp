@@ -31,6 +31,7 @@ class Feed {
       row.token = static_cast<int>(keyed_bits(1, drawn_++) % static_cast<uint64_t>(backend_.config().vocab));
       row.position = cache_->length() + i;
       row.output = outputs;
+      row.best = 64;  // what the settings that Gemma recommends need of a row
       rows_.push_back(row);
     }
     kv::Cache* sequences[] = {cache_.get()};
