@@ -16,7 +16,7 @@
 // Logprobs are the model's own: log-softmax of the raw logits, before all of the above.
 //
 // Scores are logits of the whole vocabulary, or a list of the best tokens where that is enough (enough.h):
-// the same code then works on a row as short as the list, in a microsecond or two.
+// the same code then works on a row as short as the list: greedy 0.1 us, top-k 64 with top-p 2, penalties 3.
 //
 // Cost for 262,144 tokens on one core of an EPYC: greedy 0.04 ms; top-k 64 with top-p 0.05; temperature alone
 // 0.38; top-p alone 0.5 (9 on a flat row); penalties add 0.03, logprobs 0.5.
