@@ -72,6 +72,7 @@ struct WideChoices {
   int* tile_count = nullptr;  // how many there are
   float* shares = nullptr;    // [row][chosen]
   int* experts = nullptr;     // [row][chosen]
+  int* counts = nullptr;      // [expert]: pairs
   int most_tiles = 0;
 };
 
@@ -103,6 +104,33 @@ struct WideRoute {
   WideChoices choices;
 };
 
+/// See combine_row().
+struct WideCombine {
+  CombineJob job;
+  const float* shares = nullptr;  // [row][chosen]
+};
+
+/// The rows of a pass, as Step has them of up to 16.
+struct WideRows {
+  int rows = 0, groups = 0;
+  const StepRow* row = nullptr;
+  const RowGroup* group = nullptr;
+};
+
+/// Head norms, rotation and the cache, for all rows: see HeadsJob.
+struct WideHeads {
+  HeadsJob job;
+  WideRows rows;
+};
+
+/// Attention of one layer, whose queries, keys and values are ready (WideHeads). `job.own.query` is only
+/// read; there are no partial results.
+struct WideAttend {
+  AttendJob job;
+  WideRows rows;
+  int units = 0;  // blocks of threads
+};
+
 /// Rows of a field that stay, moved to the front: row i becomes row from[i] >= i.
 struct WideKeep {
   float* data = nullptr;
@@ -118,5 +146,12 @@ void start(Gpu& gpu, const WideStage& job);
 void start(Gpu& gpu, const WideProduct& job);
 void start(Gpu& gpu, const WideRoute& job);
 void start(Gpu& gpu, const WideKeep& job);
+void start(Gpu& gpu, const WideCombine& job);
+void start(Gpu& gpu, const PerLayerJob& job);
+void start(Gpu& gpu, const WideHeads& job);
+void start(Gpu& gpu, const WideAttend& job);
+
+/// Queries (rows times heads of a kv head) that a block of threads takes in attention.
+int wide_attend_queries(int head_dim);
 
 }  // namespace slip::backend::cuda

@@ -79,7 +79,7 @@ __device__ __forceinline__ float4 weighted(float4 x, float4 weight, float scale)
 __device__ void stage_slice(const WideStage& job, int row, int slice, float* partial) {
   const Input& in = job.in;
   const int thread = static_cast<int>(threadIdx.x);
-  int padded = 0;
+  int padded = (in.cols + 3) / 4 * 4;
   for (int i = 0; i < job.targets; ++i)
     padded = max(padded, job.target[i].pieces * piece_cols(job.target[i].layout.format));
   const float* source =
