@@ -83,8 +83,8 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
 }
 
 void Executor::make_wide() {
-  const bool drafts = network_.assistant != nullptr || network_.context_inputs > 0;
-  if (max_rows_ <= kMaxRows || drafts || network_.layout->storage() != kv::Storage::kBf16) return;
+  if (max_rows_ <= kMaxRows || network_.pool == nullptr) return;
+  if (network_.layout->storage() != kv::Storage::kBf16) return;
   wide_ =
       std::make_unique<WideExecutor>(WideExecutor::Options{.program = network_.program,
                                                            .weights = network_.weights,
@@ -92,6 +92,7 @@ void Executor::make_wide() {
                                                            .head = network_.head,
                                                            .sliding_turns = sliding_turns_,
                                                            .full_turns = full_turns_,
+                                                           .pool = network_.pool,
                                                            .max_rows = std::min(max_rows_, kMostWideRows)},
                                      gpu_);
 }

@@ -37,6 +37,7 @@ struct Network {
   const model::Config* embed_config = nullptr;
   const model::Weights* embed_weights = nullptr;
   const PackedMatrix* head = nullptr;
+  ThreadPool* pool = nullptr;  // null = no wide passes
   // Drafters only.
   const model::AssistantConfig* assistant = nullptr;
   const model::AssistantWeights* assistant_weights = nullptr;

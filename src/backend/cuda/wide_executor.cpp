@@ -41,8 +41,8 @@ WideExecutor::WideExecutor(const Options& options, Gpu& gpu)
   Carver state_placer(host_state_memory_.data());
   plan_state(state_placer, true);
   host_hidden_ = PinnedMemory(rows * static_cast<size_t>(hidden_.stride) * sizeof(float), "hidden states");
-  embed_reader_ = std::make_unique<tensor::RowReader>(weights_.embed);
-  table_reader_ = std::make_unique<tensor::RowReader>(weights_.per_layer_embed);
+  for (int i = 0; i < options.pool->size(); ++i)
+    readers_.push_back({tensor::RowReader(weights_.embed), tensor::RowReader(weights_.per_layer_embed)});
   gpu.finish();
 }
 
@@ -174,21 +174,28 @@ void WideExecutor::run(const model::Program& program, std::span<const InputRow> 
 /// Embeddings and such: what the host looks up for every row.
 void WideExecutor::write_inputs(std::span<const InputRow> rows) {
   auto* input = reinterpret_cast<float*>(host_input_.data());
-  for (const InputRow& row : rows) {
-    if (row.embedding != nullptr) {
-      std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
-    } else {
-      embed_reader_->floats(config_.embedding_row(row.token), input);
-      for (int i = 0; i < config_.hidden; ++i) input[i] *= config_.embed_scale;
-    }
-    if (table_cols_ > 0) {
-      const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
-      table_reader_->floats(id, input + padded(config_.hidden));
-    }
-    input += input_.stride;
-  }
+  const auto count = static_cast<int64_t>(rows.size());
+  ThreadPool& pool = *options_.pool;
+  pool.run([&](int thread) {
+    Readers& readers = readers_[static_cast<size_t>(thread)];
+    for (int64_t i = pool.next(thread, count); i >= 0; i = pool.next(thread, count))
+      write_input(rows[static_cast<size_t>(i)], readers, input + i * input_.stride);
+    pool.barrier();
+  });
   gpu_.to_device(reinterpret_cast<std::byte*>(input_.data), host_input_.data(),
                  rows.size() * static_cast<size_t>(input_.stride) * sizeof(float));
+}
+
+void WideExecutor::write_input(const InputRow& row, Readers& readers, float* input) const {
+  if (row.embedding != nullptr) {
+    std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+  } else {
+    readers.embed.floats(config_.embedding_row(row.token), input);
+    for (int i = 0; i < config_.hidden; ++i) input[i] *= config_.embed_scale;
+  }
+  if (table_cols_ == 0) return;
+  const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+  readers.table.floats(id, input + padded(config_.hidden));
 }
 
 void WideExecutor::write_state(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches) {

@@ -14,6 +14,7 @@
 #include "backend/cuda/kernels/wide_job.h"
 #include "backend/input_rows.h"
 #include "base/buffer.h"
+#include "base/thread_pool.h"
 #include "model/program.h"
 
 namespace slip::backend::cuda {
@@ -26,7 +27,8 @@ class WideExecutor {
     const kv::Layout* layout = nullptr;
     const PackedMatrix* head = nullptr;
     Turns sliding_turns, full_turns;
-    int max_rows = 0;  // of one pass
+    ThreadPool* pool = nullptr;  // for what the host looks up
+    int max_rows = 0;            // of one pass
   };
   WideExecutor(const Options& options, Gpu& gpu);
 
@@ -61,6 +63,9 @@ class WideExecutor {
     WideRows device;
     std::span<const RowGroup> groups;
   };
+  struct Readers {
+    tensor::RowReader embed, table;
+  };
   static constexpr int kRegions = 3;  // of staged rows
 
   // wide_executor.cpp
@@ -68,6 +73,7 @@ class WideExecutor {
   void plan_staged(Carver& carver);
   void plan_state(Carver& carver, bool host);
   void write_inputs(std::span<const InputRow> rows);
+  void write_input(const InputRow& row, Readers& readers, float* input) const;
   void write_state(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches);
   Rows add_rows(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches, bool outputs,
                 int first);
@@ -131,7 +137,7 @@ class WideExecutor {
   };
   State host_state_, device_state_;
   PinnedMemory host_input_, host_state_memory_, host_hidden_, host_taps_;
-  std::unique_ptr<tensor::RowReader> embed_reader_, table_reader_;
+  std::vector<Readers> readers_;  // of each thread
 
   // Of the pass under way.
   const model::Program* program_ = nullptr;

@@ -1,6 +1,8 @@
 // Staging of wide passes (wide_job.h): one block of threads per row, whose thread t has columns 4 t .. 4 t +
 // 3 and so on, as in stage.h, because the order of its sums follows from that. Bytes: every row read once or,
 // where the branch has a norm, its branch twice; two bf16 written per column.
+#include <algorithm>
+
 #include "backend/cuda/kernels/launch.h"
 #include "backend/cuda/kernels/stage.h"
 #include "backend/cuda/kernels/wide_job.h"
@@ -78,7 +80,7 @@ __device__ __forceinline__ float4 weighted(float4 x, float4 weight, float scale)
 /// One slice of a row.
 __device__ void stage_slice(const WideStage& job, int row, int slice, float* partial) {
   const Input& in = job.in;
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = static_cast<int>(threadIdx.x), at_once = 4 * static_cast<int>(blockDim.x);
   int padded = (in.cols + 3) / 4 * 4;
   for (int i = 0; i < job.targets; ++i)
     padded = max(padded, job.target[i].pieces * piece_cols(job.target[i].layout.format));
@@ -93,7 +95,7 @@ __device__ void stage_slice(const WideStage& job, int row, int slice, float* par
     factor = factor_of(squares, partial, in.cols, in.epsilon);
   }
   float squares = 0;
-  for (int turn = 0; turn < padded; turn += kTurnCols) {
+  for (int turn = 0; turn < padded; turn += at_once) {
     const int col = turn + thread * 4;
     if (col - thread % 32 * 4 >= padded) break;  // the same for a whole warp
     float4 x = read_four(source, col, in.cols, source != nullptr);
@@ -146,7 +148,13 @@ __global__ void __launch_bounds__(kWideThreads) wide_keep(const __grid_constant_
 }  // namespace
 
 void start(Gpu& gpu, const WideStage& job) {
-  launch(gpu, {.blocks = job.rows, .threads = kBlockThreads, .shared_bytes = 2 * kWarps * sizeof(float)},
+  // Only norms depend on who has which columns.
+  int threads = kBlockThreads;
+  if (!job.normed && job.in.branch == nullptr && job.targets == 1) {
+    const int padded = job.target[0].pieces * piece_cols(job.target[0].layout.format);
+    threads = std::min(threads, (padded + 127) / 128 * 32);
+  }
+  launch(gpu, {.blocks = job.rows, .threads = threads, .shared_bytes = 2 * kWarps * sizeof(float)},
          wide_stage, job);
 }
 
