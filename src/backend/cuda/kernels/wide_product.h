@@ -8,6 +8,10 @@
 // Per stage, warp and 4-bit matrix: 136 mma, 128 fma, about 110 instructions of unpacking, 38 loads of 16
 // bytes a lane from shared memory. Bytes from the second-level cache per stage and block: 35 KiB of rows, 9
 // of weights (4 bits).
+//
+// What it must reach, computed: a token of 26B-A4B multiplies with 3.08 billion weights, as high and low part
+// 12.3 GFLOP, 13.1 with the biases of 4-bit groups of 64; 11,000 tokens a second are 144 TFLOPS, a quarter of
+// the roughly 600 that mma.sync has on an H200.
 #pragma once
 
 #include "backend/cuda/kernels/activation.h"
