@@ -1,6 +1,8 @@
 // Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
+// `cuda_products quick` times width 1 of 4-bit matrices only, `cuda_products wide` the products of wide
+// passes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,6 +11,7 @@
 
 #include "backend/cuda/gpu.h"
 #include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/kernels/wide_job.h"
 #include "backend/cuda/pack.h"
 #include "base/error.h"
 #include "base/noise.h"
@@ -98,10 +101,75 @@ void time_picks(Gpu& gpu) {
   }
 }
 
+/// Wide products alone and with their staging: TFLOPS of the tensor cores, which multiply with the high and
+/// the low parts of every row.
+void time_wide(Gpu& gpu, const DeviceMemory& weights) {
+  const Case cases[] = {{"26b qkv", 8192, 2816, false},     {"26b o", 2816, 4096, false, 2},
+                        {"26b gate up", 2112, 2816, true},  {"26b down", 2816, 2112, false},
+                        {"31b gate up", 21504, 5376, true}, {"31b down", 5376, 21504, false, 4}};
+  constexpr int kRows = 1024;
+  DeviceMemory rows(size_t{kRows} * 21504 * sizeof(float), "rows"),
+      staged(size_t{kRows} * 21504 * 5, "staged rows"), out(size_t{kRows} * 21504 * sizeof(float) * 4, "out"),
+      factors(kRows * sizeof(float), "factors");
+  gpu.clear(rows.data(), rows.size());
+  prepare_wide(gpu);
+  for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
+    fmt::print("\n{} rows, {}: us per product (TFLOPS), us of staging\n", kRows,
+               format == Format::kAffine4   ? "4 bits"
+               : format == Format::kAffine8 ? "8 bits"
+                                            : "bf16");
+    for (const Case& one : cases) {
+      PackedMatrix packed = shape(one, format);
+      packed.data = weights.data();
+      WideStage stage;
+      stage.rows = kRows;
+      stage.in.rows = reinterpret_cast<const float*>(rows.data());
+      stage.in.stride = one.cols;
+      stage.in.cols = packed.cols;
+      stage.in.epsilon = 1e-6f;
+      stage.normed = one.slices == 1;
+      stage.targets = 1;
+      stage.target[0].layout = {packed.format, packed.groups};
+      stage.target[0].pieces = packed.pieces;
+      stage.target[0].slices = packed.slices;
+      stage.target[0].staged = staged.data();
+      stage.target[0].row_bytes = staged_bytes(packed);
+      stage.factors = reinterpret_cast<float*>(factors.data());
+      WideProduct job;
+      job.matrix = packed;
+      job.rows = kRows;
+      job.staged = staged.data();
+      job.row_bytes = staged_bytes(packed);
+      job.factors = stage.factors;
+      job.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
+      job.out = reinterpret_cast<float*>(out.data());
+      job.out_stride = one.rows;
+      job.slice_stride = int64_t{kRows} * one.rows;
+      const auto best = [&](const auto& work) {
+        constexpr int kTimes = 10;
+        double seconds = 1;
+        for (int i = 0; i < 3; ++i) {
+          gpu.mark(0);
+          for (int j = 0; j < kTimes; ++j) start(gpu, work);
+          gpu.mark(1);
+          gpu.finish();
+          seconds = std::min(seconds, gpu.seconds_between(0, 1) / kTimes);
+        }
+        return seconds;
+      };
+      const double staging = best(stage), product = best(job);
+      const double flops = 4.0 * kRows * one.rows * one.cols * (one.pair ? 2 : 1);
+      fmt::print("{:14} {:8.1f} ({:5.1f}) {:6.1f}\n", one.name, product * 1e6, flops / product * 1e-12,
+                 staging * 1e6);
+    }
+  }
+}
+
 void run(int argc, char** argv) {
   Gpu gpu(0);
   prepare_steps(gpu);
   const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
+  const bool wide = argc > 1 && std::strcmp(argv[1], "wide") == 0;
   constexpr size_t kBytes = size_t{3} << 30;
   DeviceMemory weights(kBytes, "matrices"), activations(size_t{64} << 20, "rows"),
       out(size_t{64} << 20, "out");
@@ -129,6 +197,7 @@ void run(int argc, char** argv) {
   }
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
+  if (wide) return time_wide(gpu, weights);
   time_barrier(gpu);
   time_picks(gpu);
 

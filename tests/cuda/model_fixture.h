@@ -47,9 +47,11 @@ inline void expect_same_bits(const std::vector<std::vector<float>>& got,
 
 class Harness {
  public:
-  explicit Harness(const checkpoint::Checkpoint& checkpoint, kv::Storage storage = kv::Storage::kBf16)
+  explicit Harness(const checkpoint::Checkpoint& checkpoint, kv::Storage storage = kv::Storage::kBf16,
+                   int max_rows = 64)
       : checkpoint_(checkpoint),
-        backend_(backend::cuda::load(checkpoint.config, checkpoint.weights, cuda_options(64, storage))) {}
+        backend_(
+            backend::cuda::load(checkpoint.config, checkpoint.weights, cuda_options(max_rows, storage))) {}
 
   backend::Backend& backend() { return *backend_; }
 

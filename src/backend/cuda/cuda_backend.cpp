@@ -106,7 +106,8 @@ class CudaBackend final : public Backend {
                           .layout = &layout_,
                           .embed_config = &program_.config,
                           .embed_weights = program_.weights,
-                          .head = &weights_.head};
+                          .head = &weights_.head,
+                          .pool = &pool_};
     executor_.reset();  // its memory first
     executor_ = std::make_unique<Executor>(network, gpu_, options_, options_.max_rows);
   }

@@ -15,6 +15,12 @@ using model::PhaseKind;
 
 namespace {
 
+// Rows of logits that are there from the beginning; whoever asks for more at once, as no engine does, waits
+// once for the memory.
+constexpr int kUsualOutputs = 64;
+// Rows of a wide pass: enough that every expert of a mixture has some tiles of them.
+constexpr int kMostWideRows = 2048;
+
 /// Rows start on 16 bytes, and a kernel may read two floats at a time.
 int64_t padded(int64_t cols) {
   return (cols + 3) / 4 * 4;
@@ -57,7 +63,7 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
 
   host_input_ = PinnedMemory(kMaxRows * static_cast<size_t>(input_.stride) * sizeof(float), "inputs");
   host_step_ = PinnedMemory(step_bytes_, "a step");
-  host_logits_ = PinnedMemory(rows * static_cast<size_t>(config_.vocab) * sizeof(float), "logits");
+  reserve_outputs(network.assistant != nullptr ? max_rows : std::min(max_rows, kUsualOutputs));
   host_best_ = PinnedMemory(rows * sizeof(BestTokens), "the best tokens");
   const auto hidden_cols =
       network.assistant != nullptr ? static_cast<size_t>(network.assistant->backbone_hidden) : h;
@@ -79,7 +85,23 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
   }
   embed_reader_ = std::make_unique<tensor::RowReader>(network.embed_weights->embed);
   table_reader_ = std::make_unique<tensor::RowReader>(weights_.per_layer_embed);
+  make_wide();
   gpu.finish();
+}
+
+void Executor::make_wide() {
+  if (max_rows_ <= kMaxRows || network_.pool == nullptr) return;
+  if (network_.layout->storage() != kv::Storage::kBf16) return;
+  wide_ =
+      std::make_unique<WideExecutor>(WideExecutor::Options{.program = network_.program,
+                                                           .weights = network_.weights,
+                                                           .layout = network_.layout,
+                                                           .head = network_.head,
+                                                           .sliding_turns = sliding_turns_,
+                                                           .full_turns = full_turns_,
+                                                           .pool = network_.pool,
+                                                           .max_rows = std::min(max_rows_, kMostWideRows)},
+                                     gpu_);
 }
 
 void Executor::plan_memory(Carver& carver) {
@@ -191,11 +213,30 @@ void Executor::fill_turns() {
   }
 }
 
+/// Logits of so many rows. Lists of steps know where they go.
+void Executor::reserve_outputs(int outputs) {
+  if (outputs <= most_outputs_) return;
+  most_outputs_ = outputs;
+  lists_.clear();
+  host_logits_ = PinnedMemory(
+      static_cast<size_t>(outputs) * static_cast<size_t>(config_.vocab) * sizeof(float), "logits");
+}
+
 Output Executor::run(const model::Program& program, std::span<const InputRow> rows,
                      std::span<const kv::Cache* const> caches) {
   SLIP_CHECK(static_cast<int>(rows.size()) <= max_rows_);
+  reserve_outputs(static_cast<int>(
+      std::count_if(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; })));
   int outputs = 0;
   for (size_t first = 0; first < rows.size();) {
+    if (wide_ != nullptr && rows.size() - first > kMaxRows) {
+      const auto piece =
+          rows.subspan(first, std::min(rows.size() - first, static_cast<size_t>(wide_->max_rows())));
+      run_wide(program, piece, caches, static_cast<int>(first), outputs);
+      for (const InputRow& row : piece) outputs += row.output ? 1 : 0;
+      first += piece.size();
+      continue;
+    }
     // A cache's rows are only parted where one pass cannot hold them.
     size_t end = std::min(rows.size(), first + kMaxRows);
     if (end < rows.size() && rows[end].cache == rows[end - 1].cache) {
@@ -213,6 +254,21 @@ Output Executor::run(const model::Program& program, std::span<const InputRow> ro
           .best = reinterpret_cast<const BestTokens*>(host_best_.data()),
           .hidden = out_hidden_.data(),
           .taps = program.taps.empty() ? nullptr : reinterpret_cast<const float*>(host_taps_.data())};
+}
+
+void Executor::run_wide(const model::Program& program, std::span<const InputRow> rows,
+                        std::span<const kv::Cache* const> caches, int first_row, int first_output) {
+  const auto taps = static_cast<int64_t>(program.taps.size()) * config_.hidden;
+  const WideExecutor::Results results{
+      .logits = reinterpret_cast<float*>(host_logits_.data()) + int64_t{first_output} * config_.vocab,
+      .hidden = out_hidden_.data() + int64_t{first_output} * config_.hidden,
+      .taps = taps > 0 ? reinterpret_cast<float*>(host_taps_.data()) + first_row * taps : nullptr};
+  const bool timed = !phase_seconds_.empty() && &program == network_.program;
+  wide_->run(program, rows, caches, results, timed ? std::span<double>(phase_seconds_) : std::span<double>());
+  auto* best = reinterpret_cast<BestTokens*>(host_best_.data()) + first_output;
+  for (const InputRow& row : rows) {
+    if (row.output) (best++)->wanted = 0;  // wide passes give all logits
+  }
 }
 
 void Executor::run_piece(const model::Program& program, std::span<const InputRow> rows,

@@ -1,5 +1,6 @@
-// Executor: the phases of a Program on a GPU, for up to 16 rows at a time; more rows go through in pieces of
-// 16, in order, which gives every row the same bits. A step is one kernel that walks a list
+// Executor: the phases of a Program on a GPU, for up to 16 rows at a time. More rows of a model go to a
+// WideExecutor, which gives every row the same bits; those of draft networks, or with a cache of floats, go
+// through in pieces of 16, in order. A step is one kernel that walks a list
 // (kernels/phase.h); a phase of the program is one or a few of its entries. Where a phase ends with a sum
 // into the residual stream, the sum is left to the products that read the stream next, which make it up for
 // themselves (kernels/stage.h). What changes from step to step lies in memory, so the list of a width is made
@@ -16,6 +17,7 @@
 #include "backend/cuda/device_weights.h"
 #include "backend/cuda/gpu.h"
 #include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/wide_executor.h"
 #include "backend/input_rows.h"
 #include "base/buffer.h"
 #include "model/program.h"
@@ -35,6 +37,7 @@ struct Network {
   const model::Config* embed_config = nullptr;
   const model::Weights* embed_weights = nullptr;
   const PackedMatrix* head = nullptr;
+  ThreadPool* pool = nullptr;  // null = no wide passes
   // Drafters only.
   const model::AssistantConfig* assistant = nullptr;
   const model::AssistantWeights* assistant_weights = nullptr;
@@ -51,7 +54,7 @@ class Executor {
   Output run(const model::Program& program, std::span<const InputRow> rows,
              std::span<const kv::Cache* const> caches);
   int max_rows() const { return max_rows_; }
-  size_t memory_bytes() const { return memory_.size(); }
+  size_t memory_bytes() const { return memory_.size() + (wide_ != nullptr ? wide_->memory_bytes() : 0); }
 
   /// From now on, seconds of each phase of the network's program, and last of all how many of them the
   /// first block waited for others.
@@ -79,7 +82,11 @@ class Executor {
 
   // executor.cpp
   void plan_memory(Carver& carver);
+  void reserve_outputs(int outputs);
   void fill_turns();
+  void make_wide();
+  void run_wide(const model::Program& program, std::span<const InputRow> rows,
+                std::span<const kv::Cache* const> caches, int first_row, int first_output);
   void run_piece(const model::Program& program, std::span<const InputRow> rows,
                  std::span<const kv::Cache* const> caches, int first_row, int first_output);
   void write_inputs(const model::Program& program, std::span<const InputRow> rows);
@@ -177,8 +184,10 @@ class Executor {
   Field context_;
   std::vector<double> phase_seconds_;  // empty = not timed
 
+  int most_outputs_ = 0;
   std::map<std::tuple<const model::Program*, int, bool>, StepList> lists_;
   std::unique_ptr<tensor::RowReader> embed_reader_, table_reader_;
+  std::unique_ptr<WideExecutor> wide_;
 };
 
 }  // namespace slip::backend::cuda

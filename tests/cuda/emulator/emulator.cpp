@@ -100,7 +100,7 @@ struct Machine {
   std::vector<Block> blocks;
   void* scheduler = nullptr;
   Thread* running = nullptr;
-  int block_threads = 0;
+  int block_threads = 0, grid = 0;
   const std::function<void()>* body = nullptr;
 };
 
@@ -140,14 +140,15 @@ void thread_main() {
   std::abort();
 }
 
-void prepare(Block& block, int index) {
+/// The block's `place`-th of those that run together.
+void prepare(Block& block, int place_of_block, int index) {
   Thread& thread = block.threads[static_cast<size_t>(index)];
   thread.index = index;
   thread.block = &block;
   thread.state = State::kReady;
   thread.groups.assign(1, {});
   std::byte* top =
-      machine.stacks + static_cast<size_t>(block.index * machine.block_threads + index + 1) * kStackBytes;
+      machine.stacks + static_cast<size_t>(place_of_block * machine.block_threads + index + 1) * kStackBytes;
   auto** stack = reinterpret_cast<void**>(top) - 1;  // aligned as after a call
   *stack = nullptr;
   *--stack = reinterpret_cast<void*>(&thread_main);
@@ -216,7 +217,7 @@ bool advance(Block& block) {
   std::byte* start = block.shared.data();
   place = {.thread = 0,
            .block = block.index,
-           .blocks = static_cast<int>(machine.blocks.size()),
+           .blocks = machine.grid,
            .threads = machine.block_threads,
            .shared = start + (128 - reinterpret_cast<uintptr_t>(start) % 128) % 128};
   const int count = machine.block_threads;
@@ -361,9 +362,35 @@ void wait_arrival(uint64_t* arrival, uint32_t parity) {
   ++*arrival;
 }
 
-void run_grid(int blocks, int threads, size_t shared_bytes, const std::function<void()>& thread) {
+namespace {
+
+/// Blocks first .. first + count - 1 of the grid, together.
+void run_wave(int first, int count, size_t shared_bytes) {
+  const int threads = machine.block_threads;
+  machine.blocks.resize(static_cast<size_t>(count));
+  for (int b = 0; b < count; ++b) {
+    Block& block = machine.blocks[static_cast<size_t>(b)];
+    block.index = first + b;
+    block.at_block = block.done = 0;
+    block.bulk.clear();
+    block.threads.resize(static_cast<size_t>(threads));
+    block.warps.assign(static_cast<size_t>(threads / kLanes), {});
+    block.shared.assign(shared_bytes + 128, std::byte{0xff});
+    for (int i = 0; i < threads; ++i) prepare(block, b, i);
+  }
+  run_blocks();
+  for (const Block& block : machine.blocks) {
+    if (!block.bulk.empty()) broken("a block ended with bulk copies under way");
+  }
+}
+
+}  // namespace
+
+void run_grid(int blocks, int threads, size_t shared_bytes, bool together,
+              const std::function<void()>& thread) {
   if (threads % kLanes != 0 || threads <= 0) broken("a block must be whole warps");
-  const size_t stacks = static_cast<size_t>(threads) * static_cast<size_t>(blocks);
+  const int at_once = together ? blocks : 1;
+  const size_t stacks = static_cast<size_t>(threads) * static_cast<size_t>(at_once);
   if (stacks > machine.stack_count) {
     if (machine.stacks != nullptr) munmap(machine.stacks, machine.stack_count * kStackBytes);
     machine.stack_count = stacks;
@@ -372,22 +399,9 @@ void run_grid(int blocks, int threads, size_t shared_bytes, const std::function<
     if (machine.stacks == MAP_FAILED) broken("there is no memory for stacks");
   }
   machine.block_threads = threads;
+  machine.grid = blocks;
   machine.body = &thread;
-  machine.blocks.resize(static_cast<size_t>(blocks));
-  for (int b = 0; b < blocks; ++b) {
-    Block& block = machine.blocks[static_cast<size_t>(b)];
-    block.index = b;
-    block.at_block = block.done = 0;
-    block.bulk.clear();
-    block.threads.resize(static_cast<size_t>(threads));
-    block.warps.assign(static_cast<size_t>(threads / kLanes), {});
-    block.shared.assign(shared_bytes + 128, std::byte{0xff});
-    for (int i = 0; i < threads; ++i) prepare(block, i);
-  }
-  run_blocks();
-  for (const Block& block : machine.blocks) {
-    if (!block.bulk.empty()) broken("a block ended with bulk copies under way");
-  }
+  for (int first = 0; first < blocks; first += at_once) run_wave(first, at_once, shared_bytes);
   machine.running = nullptr;
 }
 

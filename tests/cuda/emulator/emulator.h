@@ -63,8 +63,9 @@ void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* 
 void wait_arrival(uint64_t* arrival, uint32_t parity);
 void grid_await();
 
-/// Runs `thread` for every thread of every block.
-void run_grid(int blocks, int threads, size_t shared_bytes, const std::function<void()>& thread);
+/// Runs `thread` for every thread of every block, all blocks `together` or one after another.
+void run_grid(int blocks, int threads, size_t shared_bytes, bool together,
+              const std::function<void()>& thread);
 
 uint16_t round_bf16(float value);
 

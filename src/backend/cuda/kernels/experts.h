@@ -86,12 +86,12 @@ __device__ inline void route(const RouteJob& job, int work) {
 inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up to 6144
 
 /// One row by a block of threads, all of it under way at once.
-__device__ inline void combine_row(const CombineJob& job, int row, int work) {
+__device__ inline void combine_row(const CombineJob& job, const float* row_shares, int row, int work) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   auto* partial = shared_at<float>(work);  // [2][16]
   float* shares = partial + 32;            // [kMaxChosen]
   for (int slot = threadIdx.x; slot < job.chosen; slot += kBlockThreads)
-    shares[slot] = load_fresh(&job.list->share[row][slot]);
+    shares[slot] = load_fresh(row_shares + slot);
   __syncthreads();
   float* dense = job.dense + row * job.dense_stride;
   float4 one[kCombineTurns], sum[kCombineTurns];
@@ -145,7 +145,7 @@ __device__ inline void combine_row(const CombineJob& job, int row, int work) {
 }
 __device__ inline void combine(const CombineJob& job, int work) {
   for (int row = static_cast<int>(blockIdx.x); row < job.rows; row += static_cast<int>(gridDim.x))
-    combine_row(job, row, work);
+    combine_row(job, job.list->share[row], row, work);
 }
 
 /// One block per row: thread t has scores t, t + 512, ...; each round takes the best that is left.

@@ -17,7 +17,8 @@ struct Shape {
 
 template <typename... Parameters, typename... Arguments>
 void launch(Gpu&, const Shape& shape, void (*kernel)(Parameters...), const Arguments&... arguments) {
-  emulator::run_grid(shape.blocks, shape.threads, shape.shared_bytes, [&] { kernel(arguments...); });
+  emulator::run_grid(shape.blocks, shape.threads, shape.shared_bytes, shape.together,
+                     [&] { kernel(arguments...); });
 }
 template <typename Kernel>
 void allow_shared(Kernel*, size_t) {}

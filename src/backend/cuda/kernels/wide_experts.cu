@@ -1,0 +1,138 @@
+// The mixture of experts of wide passes: every row's choices, the lists of who chose whom, and the sum of
+// what the experts gave. Pairs of a row and a choice are listed by expert, in the order of the rows.
+#include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/per_layer.h"
+#include "backend/cuda/kernels/wide_job.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+/// One warp per row: see route().
+__global__ void __launch_bounds__(kWideThreads) wide_choose(const __grid_constant__ WideRoute job) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(blockIdx.x) * (kWideThreads / 32) + static_cast<int>(threadIdx.x) / 32;
+  if (row >= job.rows) return;
+  float scores[kScoresPerLane];
+#pragma unroll
+  for (int j = 0; j < kScoresPerLane; ++j) {
+    const int e = lane + 32 * j;
+    scores[j] = e < job.experts ? job.scores[row * job.stride + e] : -INFINITY;
+  }
+  float* shares = job.choices.shares + row * job.chosen;
+  float highest = 0, total = 0;
+  for (int slot = 0; slot < job.chosen; ++slot) {
+    float value = -INFINITY;
+    int index = kMostExperts;
+#pragma unroll
+    for (int j = 0; j < kScoresPerLane; ++j) {
+      if (scores[j] > value) {
+        value = scores[j];
+        index = lane + 32 * j;
+      }
+    }
+    best_of_warp(value, index);
+    if (slot == 0) highest = value;
+    const float weight = expf(value - highest);
+    total += weight;
+#pragma unroll
+    for (int j = 0; j < kScoresPerLane; ++j) {
+      if (lane + 32 * j == index) scores[j] = -INFINITY;
+    }
+    index = min(index, job.experts - 1);  // scores that are no numbers have no best
+    if (lane == 0) {
+      job.choices.experts[row * job.chosen + slot] = index;
+      shares[slot] = weight * __ldg(job.expert_scale + index);
+    }
+  }
+  __syncwarp();
+  for (int slot = lane; slot < job.chosen; slot += 32) shares[slot] /= total;
+}
+
+/// Thread i's consecutive share of all pairs.
+struct PairRange {
+  int first, end;
+};
+__device__ __forceinline__ PairRange pairs_of(const WideRoute& job) {
+  const int pairs = job.rows * job.chosen, each = (pairs + kWideThreads - 1) / kWideThreads;
+  const int first = min(pairs, static_cast<int>(threadIdx.x) * each);
+  return {first, min(pairs, first + each)};
+}
+__device__ __forceinline__ int count_own(const WideRoute& job, PairRange range, int expert) {
+  int count = 0;
+  for (int i = range.first; i < range.end; ++i) count += job.choices.experts[i] == expert ? 1 : 0;
+  return count;
+}
+
+/// One block per expert.
+__global__ void __launch_bounds__(kWideThreads) wide_count(const __grid_constant__ WideRoute job) {
+  auto* counts = shared_at<int>(0);
+  counts[threadIdx.x] = count_own(job, pairs_of(job), static_cast<int>(blockIdx.x));
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  int sum = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < kWideThreads; i += 32) sum += counts[i];
+  for (int mask = 16; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+  if (threadIdx.x == 0) job.choices.counts[blockIdx.x] = sum;
+}
+
+/// One block per expert: its pairs and tiles, behind those of the experts before it.
+__global__ void __launch_bounds__(kWideThreads) wide_list(const __grid_constant__ WideRoute job) {
+  auto* counts = shared_at<int>(0);
+  const WideChoices& to = job.choices;
+  const int expert = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  const PairRange range = pairs_of(job);
+  counts[thread] = count_own(job, range, expert);
+  __syncthreads();
+  const auto tiles_of = [](int count) { return (count + kWideTokens - 1) / kWideTokens; };
+  int first = 0, tile = 0;
+  for (int e = 0; e < expert; ++e) {
+    first += to.counts[e];
+    tile += tiles_of(to.counts[e]);
+  }
+  const int count = to.counts[expert];
+  if (thread < tiles_of(count))
+    to.tiles[tile + thread] = {expert, first + thread * kWideTokens,
+                               min(kWideTokens, count - thread * kWideTokens)};
+  if (thread == 0 && expert == job.experts - 1) *to.tile_count = tile + tiles_of(count);
+  int at = first;
+  for (int i = 0; i < thread; ++i) at += counts[i];
+  for (int i = range.first; i < range.end; ++i) {
+    if (to.experts[i] == expert) to.pairs[at++] = i;
+  }
+}
+
+__global__ void __launch_bounds__(kBlockThreads) wide_combine(const __grid_constant__ WideCombine job) {
+  const int row = static_cast<int>(blockIdx.x);
+  combine_row(job.job, job.shares + row * job.job.chosen, row, 0);
+}
+
+__global__ void __launch_bounds__(kBlockThreads) wide_per_layer(const __grid_constant__ PerLayerJob job) {
+  mix_per_layer(job);
+}
+
+}  // namespace
+
+void start(Gpu& gpu, const WideRoute& job) {
+  constexpr int kRows = kWideThreads / 32;
+  launch(gpu, {.blocks = (job.rows + kRows - 1) / kRows, .threads = kWideThreads}, wide_choose, job);
+  const Shape by_expert{
+      .blocks = job.experts, .threads = kWideThreads, .shared_bytes = kWideThreads * sizeof(int)};
+  launch(gpu, by_expert, wide_count, job);
+  launch(gpu, by_expert, wide_list, job);
+}
+
+void start(Gpu& gpu, const WideCombine& job) {
+  launch(gpu,
+         {.blocks = job.job.rows,
+          .threads = kBlockThreads,
+          .shared_bytes = (2 * kWarps + kMaxChosen) * sizeof(float)},
+         wide_combine, job);
+}
+
+void start(Gpu& gpu, const PerLayerJob& job) {
+  const int warps = job.rows * job.layers;
+  launch(gpu, {.blocks = (warps + kWarps - 1) / kWarps, .threads = kBlockThreads}, wide_per_layer, job);
+}
+
+}  // namespace slip::backend::cuda

@@ -1,0 +1,219 @@
+// Wide products against narrow ones: the same bits for every row, in every format.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "backend/cuda/kernels/phase.h"
+#include "backend/cuda/kernels/wide_job.h"
+#include "cuda/gpu_fixture.h"
+#include "support/memory_tensor.h"
+
+namespace slip::backend::cuda {
+namespace {
+
+using tensor::DType;
+using test::OwnedMatrix;
+
+struct MatrixKind {
+  const char* name;
+  int bits, group;
+};
+const MatrixKind kKinds[] = {
+    {"bf16", 16, 1},
+    {"affine4_group_32", 4, 32},
+    {"affine4_group_64", 4, 64},
+    {"affine4_group_128", 4, 128},
+    {"affine8_group_32", 8, 32},
+    {"affine8_group_64", 8, 64},
+    {"affine8_group_128", 8, 128},
+};
+
+OwnedMatrix make(const MatrixKind& kind, int64_t rows, int64_t cols, uint64_t seed) {
+  return kind.bits == 16 ? test::random_float_matrix(DType::kBf16, rows, cols, seed)
+                         : test::random_affine_matrix(kind.bits, kind.group, DType::kBf16, rows, cols, seed);
+}
+
+/// A matrix, rows that are a stream plus a normed branch, and both products of them.
+class Subject {
+ public:
+  Subject(Gpu& gpu, const MatrixKind& kind, int64_t rows, int64_t cols, bool pair, int count, bool sliced)
+      : gpu_(gpu), count_(count), cols_(static_cast<int>(cols)), stride_((cols + 3) / 4 * 4) {
+    const OwnedMatrix source = make(kind, rows, cols, 11), up = make(kind, rows, cols, 12);
+    if (sliced) {
+      packed_ = plan_sliced(source.matrix);
+      std::vector<std::byte> host(packed_.bytes());
+      ThreadPool pool(2);
+      pack(source.matrix, nullptr, packed_, 0, int64_t{packed_.tiles} * packed_.slices, host.data(), pool);
+      memory_ = DeviceMemory(host.size(), "weights");
+      gpu.to_device(memory_.data(), host.data(), host.size());
+      gpu.finish();
+      packed_.data = memory_.data();
+    } else {
+      packed_ = test::upload_matrix(gpu, source.matrix, rows, pair ? &up.matrix : nullptr, memory_);
+    }
+    stream_ = noise(23);
+    branch_ = noise(24);
+    norm_ = noise(25);
+    other_norm_ = noise(26);
+    out_ =
+        DeviceMemory(static_cast<size_t>(count * packed_.rows * packed_.slices) * sizeof(float), "results");
+    kept_ = DeviceMemory(static_cast<size_t>(count * stride_) * sizeof(float), "kept");
+    factors_ = DeviceMemory(static_cast<size_t>(count) * sizeof(float), "factors");
+  }
+
+  std::vector<float> narrow(bool normed) {
+    for (int first = 0; first < count_; first += kMaxRows) {
+      Job job;
+      const int rows = std::min(kMaxRows, count_ - first);
+      for (int i = 0; i < std::min(packed_.slices, kMaxSegments); ++i) {
+        Segment& segment = job.segments[job.segment_count++];
+        segment.matrix = packed_.slice(i);
+        segment.in = input(normed, first);
+        segment.in.rows += int64_t{i} * packed_.cols;
+        segment.in.cols = packed_.cols;
+        segment.normed = normed;
+        segment.norm = normed ? floats(norm_) : nullptr;
+        segment.norm_scale = 0.5f;
+        segment.epilogue = packed_.pair ? Epilogue::kGated : Epilogue::kStore;
+        segment.out = reinterpret_cast<float*>(out_.data()) + (int64_t{i} * count_ + first) * packed_.rows;
+        segment.out_stride = packed_.rows;
+      }
+      StepList list;
+      list.add_product(gpu_, job, 1, 0);
+      list.finish(gpu_, rows);
+      list.start(gpu_, nullptr);
+      gpu_.finish();
+    }
+    return results();
+  }
+
+  std::vector<float> wide(bool normed) {
+    gpu_.clear(out_.data(), out_.size());
+    WideStage stage;
+    stage.rows = count_;
+    stage.in = input(normed, 0);
+    stage.in.cols = packed_.cols;
+    stage.normed = normed;
+    stage.factors = reinterpret_cast<float*>(factors_.data());
+    stage.targets = 1;
+    WideTarget& target = stage.target[0];
+    target.layout = {packed_.format, packed_.groups};
+    target.pieces = packed_.pieces;
+    target.slices = packed_.slices;
+    target.norm = normed ? floats(norm_) : nullptr;
+    target.norm_scale = 0.5f;
+    target.row_bytes = staged_bytes(packed_);
+    staged_ = DeviceMemory(static_cast<size_t>(target.row_bytes * count_), "staged");
+    target.staged = staged_.data();
+    start(gpu_, stage);
+    WideProduct job;
+    job.matrix = packed_;
+    job.rows = count_;
+    job.staged = staged_.data();
+    job.row_bytes = target.row_bytes;
+    job.factors = normed ? stage.factors : nullptr;
+    job.epilogue = packed_.pair ? Epilogue::kGated : Epilogue::kStore;
+    job.out = reinterpret_cast<float*>(out_.data());
+    job.out_stride = packed_.rows;
+    job.slice_stride = int64_t{count_} * packed_.rows;
+    start(gpu_, job);
+    gpu_.finish();
+    return results();
+  }
+
+  std::vector<float> kept() const {
+    return test::download(gpu_, kept_, static_cast<size_t>(count_ * stride_));
+  }
+  const PackedMatrix& packed() const { return packed_; }
+
+ private:
+  static const float* floats(const DeviceMemory& memory) {
+    return reinterpret_cast<const float*>(memory.data());
+  }
+  DeviceMemory noise(uint64_t seed) const {
+    std::vector<float> x(static_cast<size_t>(count_ * stride_), NAN);
+    for (int n = 0; n < count_; ++n) {
+      for (int c = 0; c < cols_; ++c)
+        x[static_cast<size_t>(n * stride_ + c)] = test::noise(seed, static_cast<uint64_t>(n * cols_ + c));
+    }
+    return test::upload(gpu_, x);
+  }
+  Input input(bool branch, int first) const {
+    Input in;
+    in.rows = floats(stream_) + first * stride_;
+    in.stride = stride_;
+    in.epsilon = 1e-6f;
+    if (!branch) return in;
+    in.branch = floats(branch_) + first * stride_;
+    in.branch_stride = stride_;
+    in.branch_norm = floats(other_norm_);
+    in.scalar = 0.75f;
+    in.keep = reinterpret_cast<float*>(kept_.data()) + first * stride_;
+    in.keep_stride = stride_;
+    return in;
+  }
+  std::vector<float> results() const {
+    return test::download(gpu_, out_, static_cast<size_t>(count_ * packed_.rows * packed_.slices));
+  }
+
+  Gpu& gpu_;
+  int count_, cols_;
+  int64_t stride_;
+  PackedMatrix packed_;
+  DeviceMemory memory_, stream_, branch_, norm_, other_norm_, out_, kept_, factors_, staged_;
+};
+
+void expect_same(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::memcmp(&got[i], &want[i], sizeof(float)) == 0) continue;
+    FAIL() << what << ": " << got[i] << " instead of " << want[i] << " at " << i;
+  }
+}
+
+class CudaWideProduct : public test::GpuTest, public testing::WithParamInterface<MatrixKind> {
+ protected:
+  void SetUp() override {
+    test::GpuTest::SetUp();
+    if (!IsSkipped()) prepare_wide(gpu());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaWideProduct, testing::ValuesIn(kKinds),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(CudaWideProduct, GivesTheBitsOfTheNarrowOneForOddSizes) {
+  const MatrixKind& kind = GetParam();
+  for (const int64_t rows : {7, 150}) {
+    for (const int64_t blocks : {1, 7}) {
+      const int64_t cols = kind.bits == 16 ? blocks * 50 + 1 : blocks * kind.group;
+      for (const bool pair : {false, true}) {
+        Subject subject(gpu(), kind, rows, cols, pair, rows == 7 ? 70 : 17, false);
+        const auto what = std::to_string(rows) + " x " + std::to_string(cols) + (pair ? ", a pair" : "");
+        expect_same(subject.wide(false), subject.narrow(false), what);
+        const auto normed = subject.narrow(true), kept = subject.kept();
+        expect_same(subject.wide(true), normed, what + ", normed");
+        expect_same(subject.kept(), kept, what + ", kept");
+      }
+    }
+  }
+}
+
+TEST_P(CudaWideProduct, AddsThePartsOfLongRowsInTheNarrowOrder) {
+  const MatrixKind& kind = GetParam();
+  Subject subject(gpu(), kind, 32, 2304, false, 33, false);
+  ASSERT_GT(subject.packed().parts, 4);
+  expect_same(subject.wide(true), subject.narrow(true), "long rows");
+  Subject sliced(gpu(), kind, 16, 8192, false, 18, true);
+  ASSERT_EQ(sliced.packed().slices, 4);
+  expect_same(sliced.wide(false), sliced.narrow(false), "slices");
+}
+
+TEST_P(CudaWideProduct, TakesTallMatricesInWiderTiles) {
+  Subject subject(gpu(), GetParam(), 8200, 128, false, 5, false);
+  ASSERT_EQ(subject.packed().subtiles, 2);
+  expect_same(subject.wide(false), subject.narrow(false), "tall");
+}
+
+}  // namespace
+}  // namespace slip::backend::cuda
