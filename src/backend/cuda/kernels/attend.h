@@ -229,7 +229,7 @@ __device__ inline void merge_blocks(const AttendJob& job, const Step& state, int
 }
 
 template <int kDim>
-__device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Step& step, int work) {
+__device__ __forceinline__ void attend_heads(const AttendJob& attend_job, const Step& step, int work) {
   const HeadsJob& job = attend_job.own;
   using T = Tile<kDim>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -23,9 +23,9 @@ __device__ inline void best_of_warp(float& value, int& index) {
 
 /// By one block: warp n chooses for row n. Then thread e lists who chose expert e.
 __device__ inline void route(const RouteJob& job, int work) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
   auto* slots = reinterpret_cast<int*>((shared_memory() + work));  // [experts][kMaxRows]
-  for (int i = threadIdx.x; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
+  for (int i = thread; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
   __syncthreads();
   if (warp < job.rows) {
     float scores[kScoresPerLane];
@@ -62,7 +62,7 @@ __device__ inline void route(const RouteJob& job, int work) {
     for (int slot = lane; slot < job.chosen; slot += 32) job.list->share[warp][slot] /= total;
   }
   __syncthreads();
-  const int e = threadIdx.x;
+  const int e = thread;
   const auto chosen = [&](int expert) {
     for (int n = 0; n < job.rows; ++n) {
       if (slots[expert * kMaxRows + n] >= 0) return true;

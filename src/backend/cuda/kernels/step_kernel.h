@@ -21,12 +21,11 @@ __device__ __forceinline__ void bring(int place, const T* from) {
 }
 
 template <int kTiles>
-__device__ __forceinline__ void run_phase(const StepArguments& step, const ProductContext& context,
-                                          const Phase& phase) {
+__device__ __forceinline__ void run_phase(const StepArguments& step, const Phase& phase) {
   const int work = step.plan.work;
   const Step& rows = *shared_at<const Step>(step.plan.step);
   switch (phase.kind) {
-    case StepKind::kProduct: return run_product<kTiles>(context, phase.product);
+    case StepKind::kProduct: return run_product<kTiles>(step, phase.product);
     case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
     case StepKind::kAttend: return attend(reinterpret_cast<const AttendJob&>(phase.body), rows, work);
     case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
@@ -37,23 +36,32 @@ __device__ __forceinline__ void run_phase(const StepArguments& step, const Produ
   }
 }
 
+/// The first product's weights do not wait for its phase.
+__device__ __forceinline__ void start_stream(const StepArguments& step) {
+  Stream stream;
+  stream.first_slot = thread_here() / 32 * step.plan.slots;
+  stream.look_ahead(step, step.job_count > 0 ? 0 : -1);
+  keep_stream(step.plan, stream);
+}
+
 template <int kTiles>
 __device__ __forceinline__ void run_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < kWarps * plan.slots; i += kBlockThreads)
     arrival_init(shared_at<Arrival>(plan.arrivals) + i);
-  if (thread == 0) *shared_at<Watch>(plan.watch) = {step.stuck, 0};
+  if (thread < kWarps) shared_at<StreamAhead>(plan.ahead)[thread] = StreamAhead();
+  if (thread == 0) {
+    *shared_at<Watch>(plan.watch) = {step.stuck, 0};
+    *shared_at<KnownList>(plan.list) = KnownList();
+  }
   if (step.job_count > 0) bring(plan.jobs, step.jobs);
   bring(plan.phases, step.phases);
   if (step.step != nullptr) bring(plan.step, step.step);
   copy_commit();
   copy_wait<0>();
   __syncthreads();
-  Stream stream(plan, step.job_count, (step.skipped & kSkipStream) != 0);
-  stream.allow(0);
-  stream.fill();
-  const ProductContext context{plan, stream, step.job_count, step.skipped};
+  start_stream(step);
   uint32_t target = step.arrived_before;
   if (step.clocks != nullptr && blockIdx.x == 0 && thread == 0) step.clocks[1] = clock_now();
   for (int i = 0; i < step.phase_count; ++i) {
@@ -67,7 +75,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     }
     copy_commit();
     if (thread == 0) shared_at<Watch>(plan.watch)->phase = i;
-    run_phase<kTiles>(step, context, phase);
+    run_phase<kTiles>(step, phase);
     copy_wait<0>();
     __syncthreads();
     target += gridDim.x;
