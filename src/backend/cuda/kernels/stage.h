@@ -49,7 +49,8 @@ __device__ __forceinline__ T* shared_at(int place) {
   return reinterpret_cast<T*>(shared_memory() + place);
 }
 
-/// Columns col .. col + 3 of a row; zero past the end. Rows start on 16 bytes and have whole fours of columns.
+/// Columns col .. col + 3 of a row; zero past the end. Rows start on 16 bytes and have whole fours of
+/// columns.
 __device__ __forceinline__ float4 read_four(const float* row, int col, int cols, bool wanted) {
   float4 four = make_float4(0, 0, 0, 0);
   if (wanted && col < cols) four = load_fresh(reinterpret_cast<const float4*>(row + col));

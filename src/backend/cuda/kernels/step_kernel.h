@@ -21,13 +21,15 @@ __device__ __forceinline__ void bring(int place, const T* from) {
 }
 
 template <int kTiles>
-__device__ __forceinline__ void run_phase(const StepArguments& step, const Phase& phase) {
+__device__ __forceinline__ void run_phase(const StepArguments& step, int phase_place) {
+  const Phase& phase = *shared_at<const Phase>(phase_place);
   const int work = step.plan.work;
   const Step& rows = *shared_at<const Step>(step.plan.step);
   switch (phase.kind) {
     case StepKind::kProduct: return run_product<kTiles>(step, phase.product);
     case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
-    case StepKind::kAttend: return attend(reinterpret_cast<const AttendJob&>(phase.body), rows, work);
+    case StepKind::kAttend:
+      return attend(phase_place + static_cast<int>(offsetof(Phase, body)), step.plan.step, work);
     case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
     case StepKind::kCombine: return combine(reinterpret_cast<const CombineJob&>(phase.body), work);
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
@@ -65,9 +67,11 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
   uint32_t target = step.arrived_before;
   if (step.clocks != nullptr && blockIdx.x == 0 && thread == 0) step.clocks[1] = clock_now();
   for (int i = 0; i < step.phase_count; ++i) {
-    const Phase& phase = shared_at<const Phase>(plan.phases)[i & 1];
-    if (i + 1 < step.phase_count)
-      bring(plan.phases + static_cast<int>(sizeof(Phase)) * ((i + 1) & 1), step.phases + i + 1);
+    const auto place_of = [&](int which) {
+      return plan.phases + static_cast<int>(sizeof(Phase)) * (which & 1);
+    };
+    const Phase& phase = *shared_at<const Phase>(place_of(i));
+    if (i + 1 < step.phase_count) bring(place_of(i + 1), step.phases + i + 1);
     // The place of the next job is free once the product before this one is over.
     if (phase.kind == StepKind::kProduct && phase.product + 1 < step.job_count) {
       bring(plan.jobs + static_cast<int>(sizeof(Job)) * ((phase.product + 1) & 1),
@@ -75,7 +79,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     }
     copy_commit();
     if (thread == 0) shared_at<Watch>(plan.watch)->phase = i;
-    run_phase<kTiles>(step, phase);
+    run_phase<kTiles>(step, place_of(i));
     copy_wait<0>();
     __syncthreads();
     target += gridDim.x;
