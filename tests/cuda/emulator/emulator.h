@@ -171,6 +171,10 @@ T load_fresh(const T* from) {
 inline int shuffle_xor(int value, int mask) {
   return emulator::shuffle_from(value, emulator::lane_index() ^ mask);
 }
+inline int thread_here() {
+  return static_cast<int>(threadIdx.x);
+}
+
 inline float shuffle(float value, int lane) {
   int bits;
   std::memcpy(&bits, &value, sizeof(bits));

@@ -66,6 +66,14 @@ __device__ __forceinline__ std::byte* shared_memory() {
   return reinterpret_cast<std::byte*>(slip_shared);
 }
 
+/// threadIdx.x, asked for anew: what is derived from it is worked out where it is needed, not before all
+/// phases of a step, to wait in local memory.
+__device__ __forceinline__ int thread_here() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 /// Says what was awaited and stops the kernel.
 [[noreturn]] __device__ __noinline__ inline void give_up(Awaited what, int detail) {
   const Watch& watch = *reinterpret_cast<const Watch*>(shared_memory());
