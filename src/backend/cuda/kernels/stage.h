@@ -167,7 +167,7 @@ struct Stager {
 
   __device__ __forceinline__ void load_rows() {
     const float* from = segment.in.rows;
-    const int64_t stride = segment.in.stride;
+    const int stride = static_cast<int>(segment.in.stride);
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const bool wanted = row_of(i) < rows.count && from != nullptr;
@@ -184,8 +184,9 @@ struct Stager {
     }
   }
   __device__ __forceinline__ void load_branch(Items& branch) const {
-    const float* from = segment.in.branch + rows.first * segment.in.branch_stride;
-    const int64_t stride = segment.in.branch_stride, part_stride = segment.in.part_stride;
+    const int stride = static_cast<int>(segment.in.branch_stride);
+    const int64_t part_stride = segment.in.part_stride;
+    const float* from = segment.in.branch + rows.first * stride;
     const int parts = segment.in.branch_parts;
 #pragma unroll 1
     for (int part = 0; part < parts; ++part, from += part_stride) {
@@ -233,7 +234,8 @@ struct Stager {
                             x.w * weight.w * scale);
     }
   }
-  __device__ __forceinline__ void keep(float* to, int64_t stride) const {
+  __device__ __forceinline__ void keep(float* to, int64_t row_stride) const {
+    const int stride = static_cast<int>(row_stride);
     if (!keeps || to == nullptr) return;
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
