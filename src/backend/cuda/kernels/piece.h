@@ -14,7 +14,7 @@ namespace slip::backend::cuda {
 /// Two codes of 4 bits as bf16 with an offset: 0x4300 = 128, 0x4500 = 2048.
 template <uint32_t kMagic>
 __device__ __forceinline__ uint32_t nibbles(uint32_t word) {
-  return (word & 0x000f000fu) | kMagic;
+  return mask_or(word, 0x000f000fu, kMagic);
 }
 template <uint32_t kMagic>
 __device__ __forceinline__ void unpack(uint32_t word, uint32_t (&a)[4]) {
