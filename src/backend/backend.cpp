@@ -20,17 +20,29 @@ std::unique_ptr<BlockDrafter> Backend::load_dflash(const model::DflashConfig&, c
   fail(ErrorKind::kRuntime, "this backend ({}) cannot run block drafters", description());
 }
 
-std::vector<Backend::PhaseTime> by_kind(const model::Program& program, std::span<const double> seconds) {
+std::vector<Backend::PhaseTime> phase_times_of(const model::Program& program,
+                                               std::span<const double> seconds) {
   std::vector<Backend::PhaseTime> times;
   for (size_t i = 0; i < seconds.size(); ++i) {
-    const char* name = model::name_of(program.phases[i].kind);
-    auto at = std::find_if(times.begin(), times.end(),
-                           [&](const Backend::PhaseTime& time) { return time.name == name; });
-    if (at == times.end()) at = times.insert(times.end(), Backend::PhaseTime{.name = name});
-    at->seconds += seconds[i];
-    at->bytes += program.phases[i].bytes;
+    const model::Phase& phase = program.phases[i];
+    times.push_back({.name = model::name_of(phase.kind),
+                     .layer = phase.layer,
+                     .seconds = seconds[i],
+                     .bytes = phase.bytes});
   }
   return times;
+}
+
+std::vector<Backend::PhaseTime> by_kind(std::span<const Backend::PhaseTime> times) {
+  std::vector<Backend::PhaseTime> kinds;
+  for (const Backend::PhaseTime& time : times) {
+    auto at = std::find_if(kinds.begin(), kinds.end(),
+                           [&](const Backend::PhaseTime& kind) { return kind.name == time.name; });
+    if (at == kinds.end()) at = kinds.insert(kinds.end(), {.name = time.name, .within = time.within});
+    at->seconds += time.seconds;
+    at->bytes += time.bytes;
+  }
+  return kinds;
 }
 
 }  // namespace slip::backend

@@ -50,12 +50,14 @@ class Backend {
   /// Bytes per second a plain read loop reaches on the memory the weights are in, measured now (a fraction of
   /// a second).
   virtual double measure_read_bandwidth() = 0;
-  /// Adds up the time of every phase from now on, over all runs; bytes are those of one row. Empty where a
-  /// backend cannot tell.
+  /// Adds up the time of every phase from now on, over all runs; bytes are those of one row. In the order of
+  /// the program; empty where a backend cannot tell.
   struct PhaseTime {
-    const char* name = "";  // all layers together
+    const char* name = "";
+    int layer = -1;
     double seconds = 0;
     size_t bytes = 0;
+    bool within = false;  // a part of the others' time
   };
   virtual void time_phases() {}
   virtual std::vector<PhaseTime> phase_times() const { return {}; }
@@ -63,7 +65,10 @@ class Backend {
   virtual std::string description() const = 0;
 };
 
-/// Seconds of each phase of a program, added up by kind.
-std::vector<Backend::PhaseTime> by_kind(const model::Program& program, std::span<const double> seconds);
+/// Each phase of a program with its seconds.
+std::vector<Backend::PhaseTime> phase_times_of(const model::Program& program,
+                                               std::span<const double> seconds);
+/// All layers together.
+std::vector<Backend::PhaseTime> by_kind(std::span<const Backend::PhaseTime> times);
 
 }  // namespace slip::backend

@@ -11,6 +11,7 @@
 #include "cli/backend_options.h"
 #include "cli/bench_run.h"
 #include "cli/bench_speculation.h"
+#include "cli/bench_trace.h"
 #include "cli/build_info.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -36,6 +37,7 @@ struct BenchOptions {
   std::optional<double> acceptance;
   DraftOptions draft;
   SpeculationPlan speculation;
+  std::string trace;
   bool json = false;
 };
 
@@ -68,6 +70,8 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   parser.integer({"--repeats", "N", "repetitions, taken in turns (default 5)"}, 1, 1000,
                  options.plan.repeats);
   parser.flag("--phases", options.plan.phases, "time the phases of a step at every width");
+  parser.text({"--trace", "FILE", "write them, layer by layer, for Chrome's tracing page or Perfetto"},
+              options.trace);
   parser.group("Speculation, on made-up weights of a model and an assistant");
   parser.number({"--acceptance", "P", "share of tokens the assistant guesses right, 0 to 1"}, 0, 1,
                 options.acceptance);
@@ -83,6 +87,7 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   add_backend_options(parser, options.backend);
   parser.footer("Figures are medians; the share is of the read bandwidth measured in the same run.");
   if (!parser.parse(args)) return false;
+  if (!options.trace.empty()) options.plan.phases = true;
   if (!options.widths.empty()) options.plan.widths = parse_list("--widths", options.widths, 1, 512);
   if (!options.contexts.empty())
     options.plan.contexts = parse_list("--contexts", options.contexts, 0, 1 << 20);
@@ -168,10 +173,12 @@ struct Report {
       if (at.phases.empty()) continue;
       text += fmt::format(
           "\n| phase at width {} | ms | MB of weights | GB/s | share |\n|---|---|---|---|---|\n", at.width);
-      for (const auto& phase : at.phases) {
+      for (const auto& phase : backend::by_kind(at.phases)) {
         const auto bytes = static_cast<double>(phase.bytes);
-        text += fmt::format("| {} | {:.3f} | {:.1f} | {:.1f} | {:.0f} % |\n", phase.name, phase.seconds * 1e3,
-                            bytes / 1e6, bytes / phase.seconds / 1e9, 100 * share(bytes, phase.seconds));
+        text += fmt::format("| {} | {:.3f} | ", phase.name, phase.seconds * 1e3);
+        text += bytes > 0 ? fmt::format("{:.1f} | {:.1f} | {:.0f} % |\n", bytes / 1e6,
+                                        bytes / phase.seconds / 1e9, 100 * share(bytes, phase.seconds))
+                          : "- | - | - |\n";
       }
     }
     return text;
@@ -199,7 +206,7 @@ struct Report {
     }
     for (const WidthResult& at : result.widths) {
       out["widths"].push_back({{"width", at.width}, {"seconds_per_step", at.seconds}});
-      for (const auto& phase : at.phases) {
+      for (const auto& phase : backend::by_kind(at.phases)) {
         out["widths"].back()["phases"].push_back(
             {{"phase", phase.name}, {"seconds", phase.seconds}, {"bytes", phase.bytes}});
       }
@@ -240,6 +247,7 @@ int run_pair(const BenchOptions& options, LoadedModel& model) {
 int run_command(const Arguments& args) {
   BenchOptions options;
   if (!parse_bench(args, options)) return kExitOk;
+  TraceFile trace(options.trace);
   LoadedModel model = open_subject(options);
   load_weights(model, options.backend);
   if (options.acceptance) return run_pair(options, model);
@@ -247,6 +255,7 @@ int run_command(const Arguments& args) {
   const BenchResult result =
       run_bench(*model.backend, options.plan, [&guard] { return guard.interrupted(); });
   const Report report{model, result, options.plan};
+  trace.write(result.widths);
   write_out(options.json ? report.json().dump(2) + "\n" : report.markdown());
   return kExitOk;
 }

@@ -71,7 +71,7 @@ class CpuBackend final : public ObservableBackend {
 
   void time_phases() override { executor_->time_phases(); }
   std::vector<PhaseTime> phase_times() const override {
-    return by_kind(program_, executor_->phase_seconds());
+    return phase_times_of(program_, executor_->phase_seconds());
   }
 
   std::string description() const override {

@@ -82,8 +82,8 @@ class CudaBackend final : public Backend {
   std::vector<PhaseTime> phase_times() const override {
     const std::vector<double>& seconds = executor_->phase_seconds();  // the last entry: waiting
     if (seconds.empty()) return {};
-    std::vector<PhaseTime> times = by_kind(program_, {seconds.data(), seconds.size() - 1});
-    times.push_back({.name = "of these, block 0 waiting", .seconds = seconds.back()});
+    std::vector<PhaseTime> times = phase_times_of(program_, {seconds.data(), seconds.size() - 1});
+    times.push_back({.name = "of these, block 0 waiting", .seconds = seconds.back(), .within = true});
     return times;
   }
 
