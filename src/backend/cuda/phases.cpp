@@ -227,16 +227,18 @@ void Executor::attend_layer(int layer) {
   const float* k_norm = nullptr;
   if (own.cache.k_is_v)
     k_norm = network_.kv_device_weights->vector(network_.kv_weights->layers[source].k_norm);
-  building_->add(own.cache.element_bytes == 4 ? StepKind::kAttendFloats : StepKind::kAttend,
-                 AttendJob{.own = own,
-                           .sliding = config.kind == LayerKind::kSliding,
-                           .k_norm = k_norm,
-                           .partials = partials_,
-                           .weights = partial_weights_,
-                           .finished = finished_,
-                           .out = attended_.data,
-                           .out_stride = attended_.stride},
-                 mark_);
+  AttendJob job{.own = own,
+                .sliding = config.kind == LayerKind::kSliding,
+                .merges = false,
+                .k_norm = k_norm,
+                .partials = partials_,
+                .weights = partial_weights_,
+                .out = attended_.data,
+                .out_stride = attended_.stride};
+  if (own.cache.element_bytes == 4) return building_->add(StepKind::kAttendFloats, job, mark_);
+  building_->add(StepKind::kAttend, job, mark_);
+  job.merges = true;
+  building_->add(StepKind::kAttend, job, mark_);
 }
 
 void Executor::attention_out(int layer) {
