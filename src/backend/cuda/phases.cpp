@@ -294,7 +294,8 @@ void Executor::down(int layer) {
   }
 }
 
-/// Gate and up of the experts chosen; their down beside that of the dense branch; both added up.
+/// Gate and up of the experts chosen, beside the down of the dense branch: alone they have too few groups of
+/// tiles for all blocks; then their own down, and both added up.
 void Executor::experts(int layer) {
   const DeviceLayer& matrices = device_layer(layer);
   const model::MoeWeights& weights = layer_weights(layer).moe;
@@ -306,14 +307,14 @@ void Executor::experts(int layer) {
   first.segments[0].normed = true;
   first.segments[0].norm = device_.vector(weights.pre_norm);
   first.segments[0].out_slots = chosen;
+  add(first, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
   start(first, listed);
 
   Job second = new_job();
-  add(second, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
   Input in = plain(expert_activated_, config_.expert_intermediate);
   in.slots = chosen;
   add(second, matrices.expert_down, in, expert_out_);
-  second.segments[1].out_slots = chosen;
+  second.segments[0].out_slots = chosen;
   start(second, listed);
 
   building_->add(StepKind::kCombine,
