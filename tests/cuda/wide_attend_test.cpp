@@ -65,7 +65,6 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
                      partials = test::upload(
                          gpu(), std::vector<float>(size_t{48} * kMaxRows * static_cast<size_t>(cols))),
                      weights = test::upload(gpu(), std::vector<float>(size_t{48} * kMaxRows * 64)),
-                     finished = test::upload(gpu(), std::vector<float>(kMaxRows * 64)),
                      out = test::upload(gpu(), std::vector<float>(size));
 
   std::vector<std::byte> state(sizeof(Step) + kPages * sizeof(std::byte*));
@@ -108,7 +107,6 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
   job.k_norm = floats(k_norm);
   job.partials = reinterpret_cast<float*>(partials.data());
   job.weights = reinterpret_cast<float*>(weights.data());
-  job.finished = reinterpret_cast<uint32_t*>(finished.data());
   job.out_stride = cols;
 
   for (int first = 0; first < kRows; first += kMaxRows) {
@@ -127,6 +125,9 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
     job.out = reinterpret_cast<float*>(out.data()) + first * cols;
     StepList list;
     list.add(StepKind::kAttend, job, 0);
+    AttendJob merge = job;
+    merge.merges = true;
+    list.add(StepKind::kAttend, merge, 0);
     list.finish(gpu(), count);
     list.start(gpu(), job.own.step);
     gpu().finish();

@@ -164,7 +164,6 @@ void Executor::plan_memory(Carver& carver) {
   }
   partials_ = carver.take<float>(widest * kMaxRows);
   partial_weights_ = carver.take<float>(static_cast<size_t>(blocks) * heads * kMaxRows * 2);
-  finished_ = carver.take<uint32_t>(heads * kMaxRows);
   routed_ = carver.take<uint32_t>(1);
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;

@@ -158,7 +158,6 @@ class Executor {
   MatrixList* list_ = nullptr;
   float* partials_ = nullptr;
   float* partial_weights_ = nullptr;
-  uint32_t* finished_ = nullptr;  // of attention
   uint32_t* routed_ = nullptr;
   Step* step_ = nullptr;
   size_t step_bytes_ = 0;

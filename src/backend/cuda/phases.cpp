@@ -227,16 +227,18 @@ void Executor::attend_layer(int layer) {
   const float* k_norm = nullptr;
   if (own.cache.k_is_v)
     k_norm = network_.kv_device_weights->vector(network_.kv_weights->layers[source].k_norm);
-  building_->add(own.cache.element_bytes == 4 ? StepKind::kAttendFloats : StepKind::kAttend,
-                 AttendJob{.own = own,
-                           .sliding = config.kind == LayerKind::kSliding,
-                           .k_norm = k_norm,
-                           .partials = partials_,
-                           .weights = partial_weights_,
-                           .finished = finished_,
-                           .out = attended_.data,
-                           .out_stride = attended_.stride},
-                 mark_);
+  AttendJob job{.own = own,
+                .sliding = config.kind == LayerKind::kSliding,
+                .merges = false,
+                .k_norm = k_norm,
+                .partials = partials_,
+                .weights = partial_weights_,
+                .out = attended_.data,
+                .out_stride = attended_.stride};
+  if (own.cache.element_bytes == 4) return building_->add(StepKind::kAttendFloats, job, mark_);
+  building_->add(StepKind::kAttend, job, mark_);
+  job.merges = true;
+  building_->add(StepKind::kAttend, job, mark_);
 }
 
 void Executor::attention_out(int layer) {
@@ -292,7 +294,8 @@ void Executor::down(int layer) {
   }
 }
 
-/// Gate and up of the experts chosen; their down beside that of the dense branch; both added up.
+/// Gate and up of the experts chosen, beside the down of the dense branch: alone they have too few groups of
+/// tiles for all blocks; then their own down, and both added up.
 void Executor::experts(int layer) {
   const DeviceLayer& matrices = device_layer(layer);
   const model::MoeWeights& weights = layer_weights(layer).moe;
@@ -304,14 +307,14 @@ void Executor::experts(int layer) {
   first.segments[0].normed = true;
   first.segments[0].norm = device_.vector(weights.pre_norm);
   first.segments[0].out_slots = chosen;
+  add(first, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
   start(first, listed);
 
   Job second = new_job();
-  add(second, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
   Input in = plain(expert_activated_, config_.expert_intermediate);
   in.slots = chosen;
   add(second, matrices.expert_down, in, expert_out_);
-  second.segments[1].out_slots = chosen;
+  second.segments[0].out_slots = chosen;
   start(second, listed);
 
   building_->add(StepKind::kCombine,

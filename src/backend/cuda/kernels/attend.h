@@ -1,488 +1,479 @@
-// Attention of up to 16 rows over a cache, as a phase: a block of threads takes 16 queries (rows of a
-// sequence times query heads of one kv head) and a block of keys at a time; keys and values pass through
-// shared memory in tiles. Four groups of warps share the head's dimensions, the four warps of a group the
-// keys: each multiplies its part of the queries, kept in registers, with its keys of a tile, the partial
-// scores are added in the order of the groups; then each warp weights its part of the values. Queries and
-// weights enter the tensor cores as pairs of bf16. Where the cache holds one vector n for K = V, scores are
-// (q * k_norm) n for the dimensions that do not turn, and the turned ones are rebuilt per tile. Whoever
-// finishes the last block of keys of a query merges them all, in the order of position. Bytes: every visible
-// key and value once per 16 queries, all but the first time from the second-level cache.
+// Attention of up to 16 rows over a cache, as two phases. First a block of threads takes 16 queries (rows of
+// a sequence times query heads of one kv head) and some of the fixed blocks of keys, so many that all have
+// about the same number of keys; keys and values pass through shared memory in tiles, those of the next tile
+// under way while this one is used. Four groups of warps (eight, of the largest heads) share the head's
+// dimensions, the warps of a group the keys: each multiplies its part of the queries, kept in registers, with
+// its keys of a tile, the partial scores are added in the order of the groups; then each warp weights its
+// part of the values. Queries and weights enter the tensor cores as pairs of bf16. Where the cache holds one
+// vector n for K = V, scores are (q * k_norm) n for the dimensions that do not turn, and the turned ones are
+// rebuilt per tile. Then, once all have met, a warp merges the blocks of keys of 64 dimensions of a query, in
+// the order of position. At few rows nothing here takes time but waiting for memory, so loads that do not
+// depend on one another are issued together. Bytes: every visible key and value once per 16 queries, all but
+// the first time from the second-level cache.
 #pragma once
 
-#include "backend/cuda/kernels/heads.h"
-#include "backend/cuda/kernels/stage.h"
+#include "backend/cuda/kernels/attend_merge.h"
 
 namespace slip::backend::cuda {
 
-inline constexpr int kQueries = 16;
-inline constexpr float kNothing = -INFINITY;
-
+/// A key or value of the step, by a warp, to a place in shared memory and to the cache. Apart, because few
+/// tiles have any, and all would pay for its registers.
 template <int kDim>
-struct Tile {
-  static constexpr int kKeys = kDim == 512 ? 32 : 64;
-  static constexpr int kStride = kDim + 8;  // bf16 between keys: rows then start in other banks
-  static constexpr int kSteps = kDim / 16;
-  static constexpr int kSplit = kSteps < 4 ? kSteps : 4;  // groups of warps that share the dimensions
-  static constexpr int kKeyWarps = 4;                     // of a group
-  static constexpr int kStepsPerWarp = kSteps / kSplit;
-  static constexpr int kOutTiles = (kDim / 8 + kWarps - 1) / kWarps;  // of 8 dimensions, per warp
-  static constexpr int kScoreStride = kKeys + 4;
-  static constexpr int kWeightStride = kKeys + 8;
-};
-
-struct AttendPlan {
-  int keys = 0, values = 0, turned = 0, turned_queries = 0, scores = 0, weights = 0, rescale = 0;
-  int queries = 0;         // floats, until they are in registers: where scores come later,
-  bool in_values = false;  // or the first values
-  int last = 0, end = 0;
-};
-
-__host__ __device__ constexpr int turned_dims(int pairs) {
-  return (2 * pairs + 15) / 16 * 16;
-}
-
-template <int kDim>
-__host__ __device__ AttendPlan attend_plan(int work, bool k_is_v, int pairs) {
-  using T = Tile<kDim>;
-  const int turned = k_is_v ? turned_dims(pairs) + 8 : 0;
-  AttendPlan plan;
-  plan.keys = work;
-  plan.values = plan.keys + (k_is_v ? 0 : T::kKeys * T::kStride * 2);
-  plan.turned = plan.values + T::kKeys * T::kStride * 2;
-  plan.turned_queries = plan.turned + 2 * T::kKeys * turned * 2;
-  plan.scores = plan.turned_queries + 2 * kQueries * turned * 2;
-  const int score_bytes = T::kSplit * kQueries * T::kScoreStride * 4, query_bytes = kQueries * kDim * 4;
-  plan.in_values = !k_is_v && query_bytes > score_bytes;
-  plan.queries = plan.in_values ? plan.values : plan.scores;
-  plan.weights = plan.scores + (k_is_v && query_bytes > score_bytes ? query_bytes : score_bytes);
-  plan.rescale = plan.weights + 2 * kQueries * T::kWeightStride * 2;
-  plan.last = plan.rescale + kQueries * 4;
-  plan.end = plan.last + 16;
-  return plan;
-}
-
-/// A block's work at a time.
-struct Unit {
-  int group, kv_head, block, blocks, first_query, queries;
-};
-
-__device__ inline bool find_unit(const AttendJob& job, const Step& step, int index, Unit& unit) {
-  const int kv_heads = job.own.cache.kv_heads, share = job.own.heads / kv_heads, kind = job.sliding ? 0 : 1;
-  for (int g = 0; g < step.groups; ++g) {
-    const RowGroup& rows = step.group[g];
-    const int queries = rows.count * share, tiles = (queries + kQueries - 1) / kQueries;
-    const int first = KeyBlocks::of(job.sliding, rows.first_key[kind]);
-    const int last = KeyBlocks::of(job.sliding, rows.end_key[kind] - 1);
-    const int count = (last - first + 1) * kv_heads * tiles;
-    if (index < count) {
-      unit.group = g;
-      const int rest = index / tiles, block = rest / kv_heads;
-      unit.first_query = (index - rest * tiles) * kQueries;
-      unit.queries = min(kQueries, queries - unit.first_query);
-      unit.kv_head = rest - block * kv_heads;
-      unit.block = first + block;
-      unit.blocks = last - first + 1;
-      return true;
-    }
-    index -= count;
-  }
-  return false;
-}
-
-/// Keys (or values) [start, start + kKeys) from the cache as far as they lie in [first, end); those from
-/// `fresh` on are made by make_fresh(), and all others are zero.
-template <int kDim>
-__device__ __forceinline__ void fetch_tile(const HeadsJob& job, const RowGroup& rows, int kv_head, int part,
-                                           int start, int first, int fresh, int end, std::byte* to) {
-  using T = Tile<kDim>;
-  constexpr int kPieces = kDim / 8;  // of 16 bytes
-  const std::byte* from = cache_slot(job.cache, rows, job.step, part, kv_head, start);
-#pragma unroll 1
-  for (int i = thread_here(); i < T::kKeys * kPieces; i += kBlockThreads) {
-    const int key = start + i / kPieces, piece = i % kPieces;
-    std::byte* place = to + ((key - start) * T::kStride + piece * 8) * 2;
-    if (key >= first && key < min(fresh, end)) {
-      copy_async(place, from + (static_cast<int64_t>(key - start) * kDim + piece * 8) * 2);
-    } else if (key < first || key >= end) {
-      *reinterpret_cast<uint4*>(place) = make_uint4(0, 0, 0, 0);
-    }
-  }
-}
-
-/// The step's own keys and values in this tile, one row a warp; `stores`: also to the cache.
-template <int kDim>
-__device__ __forceinline__ void make_fresh(const HeadsJob& job, const Step& step, const RowGroup& rows,
-                                           int kv_head, int start, int end, bool stores, uint16_t* keys,
-                                           uint16_t* values) {
-  using T = Tile<kDim>;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp >= rows.count) return;
-  const int row = rows.first + warp, position = step.row[row].position;
-  if (position < start || position >= min(start + T::kKeys, end)) return;
-#pragma unroll 1
-  for (int part = 0; part < (job.cache.k_is_v ? 1 : 2); ++part) {
-    const auto head = new_head<pairs_of(kDim)>(job, row, position, kv_head, part, lane);
-    auto* to = reinterpret_cast<std::byte*>((part == 0 ? keys : values) + (position - start) * T::kStride);
-    store_head(head, job.cache, to, kDim / 2, lane);
-    if (stores)
-      store_head(head, job.cache, cache_slot(job.cache, rows, job.step, part, kv_head, position), kDim / 2,
-                 lane);
-  }
-}
-
-/// A query, as multiplied with what the cache holds. Where that is the n of K = V: weighted with the norm of
-/// the keys, and its turned dimensions apart, in pairs of bf16.
-template <int kDim>
-__device__ __forceinline__ void store_query(const AttendJob& job, const Head<pairs_of(kDim)>& head, int lane,
-                                            float* query, uint16_t* high, uint16_t* low) {
-  constexpr int kHalf = kDim / 2;
-  if (!job.own.cache.k_is_v) return store_floats(head, query, kHalf, lane);
-  const int pairs = job.own.turns.pairs;
-#pragma unroll
-  for (int j = 0; j < pairs_of(kDim); ++j) {
-    const int i = lane + 32 * j;
-    if (i >= kHalf) continue;
-    const bool turned = i < pairs;
-    query[i] = turned ? 0 : head.a[j] * __ldg(job.k_norm + i);
-    query[i + kHalf] = turned ? 0 : head.b[j] * __ldg(job.k_norm + i + kHalf);
-    if (!turned) continue;
-    const Split parts = split_bf16(head.a[j], head.b[j]);
-    high[i] = static_cast<uint16_t>(parts.high);
-    high[pairs + i] = static_cast<uint16_t>(parts.high >> 16);
-    low[i] = static_cast<uint16_t>(parts.low);
-    low[pairs + i] = static_cast<uint16_t>(parts.low >> 16);
-  }
-  const int padding = 2 * pairs + lane;  // fewer than 16
-  if (padding < turned_dims(pairs)) high[padding] = low[padding] = 0;
-}
-
-/// The turned dimensions of the tile's keys, from the n they are made of.
-template <int kDim>
-__device__ __forceinline__ void turn_keys(const AttendJob& job, int start, const uint16_t* n, uint16_t* high,
-                                          uint16_t* low) {
-  using T = Tile<kDim>;
-  const int pairs = job.own.turns.pairs, stride = turned_dims(pairs) + 8;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < T::kKeys * pairs; i += kBlockThreads) {
-    const int key = i / pairs, pair = i % pairs;
-    const uint16_t* row = n + key * T::kStride;
-    const float a = bf16_low(row[pair]) * __ldg(job.k_norm + pair);
-    const float b = bf16_low(row[pair + kDim / 2]) * __ldg(job.k_norm + pair + kDim / 2);
-    const Turn turn = turn_at(job.own.turns, start + key, pair);
-    const Split split = split_bf16(a * turn.cosine - b * turn.sine, b * turn.cosine + a * turn.sine);
-    high[key * stride + pair] = static_cast<uint16_t>(split.high);
-    high[key * stride + pairs + pair] = static_cast<uint16_t>(split.high >> 16);
-    low[key * stride + pair] = static_cast<uint16_t>(split.low);
-    low[key * stride + pairs + pair] = static_cast<uint16_t>(split.low >> 16);
-  }
-}
-
-__device__ __forceinline__ uint32_t two_at(const uint16_t* from) {
-  return *reinterpret_cast<const uint32_t*>(from);
-}
-/// The 16-row operand at a step of 16 columns.
-__device__ __forceinline__ void row_operand(const uint16_t* rows, int stride, int col, uint32_t (&a)[4]) {
-  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const uint16_t* at = rows + g * stride + col + 2 * t;
-  a[0] = two_at(at);
-  a[1] = two_at(at + 8 * stride);
-  a[2] = two_at(at + 8);
-  a[3] = two_at(at + 8 * stride + 8);
-}
-
-/// One row and head: its blocks of keys in the order of position, by one warp.
-template <int kDim>
-__device__ __forceinline__ void merge_blocks(const AttendJob& job, const Step& state, int row, int head) {
-  const int lane = threadIdx.x % 32, kind = job.sliding ? 0 : 1;
-  const StepRow& step = state.row[row];
-  const int offset = KeyBlocks::of(job.sliding, state.group[step.group].first_key[kind]);
-  const int first = KeyBlocks::of(job.sliding, step.first[kind]) - offset;
-  const int count = KeyBlocks::of(job.sliding, step.end[kind] - 1) - offset - first + 1;
-  const auto place = [&](int block) {
-    return (static_cast<int64_t>(first + block) * kMaxRows + row) * job.own.heads + head;
-  };
-  const auto weights_of = [&](int block) {
-    if (block >= count) return make_float2(kNothing, 0);
-    return load_fresh(reinterpret_cast<const float2*>(job.weights + place(block) * 2));
-  };
-  float highest = kNothing;
-#pragma unroll 1
-  for (int block = lane; block < count; block += 32) highest = fmaxf(highest, weights_of(block).x);
-  highest = warp_max(highest);
-  constexpr int kFours = (kDim + 127) / 128;  // of a lane
-  float4 values[kFours] = {};
-  float sum = 0;
-#pragma unroll 1
-  for (int base = 0; base < count; base += 32) {
-    const float2 mine = weights_of(base + lane);
-    const float scale = expf(mine.x - highest);
-    const int end = min(32, count - base);
-#pragma unroll 4
-    for (int j = 0; j < end; ++j) {
-      const float weight = shuffle(scale, j);
-      sum = fmaf(weight, shuffle(mine.y, j), sum);
-      const float* from = job.partials + place(base + j) * kDim;
-#pragma unroll
-      for (int i = 0; i < kFours; ++i) {
-        const int dim = 4 * (lane + 32 * i);
-        if (dim >= kDim) continue;
-        const float4 part = load_fresh(reinterpret_cast<const float4*>(from + dim));
-        values[i] = make_float4(fmaf(weight, part.x, values[i].x), fmaf(weight, part.y, values[i].y),
-                                fmaf(weight, part.z, values[i].z), fmaf(weight, part.w, values[i].w));
-      }
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kFours; ++i) {
-    const int dim = 4 * (lane + 32 * i);
-    if (dim >= kDim) continue;
-    const float4& v = values[i];
-    *reinterpret_cast<float4*>(job.out + row * job.out_stride + head * kDim + dim) =
-        make_float4(v.x / sum, v.y / sum, v.z / sum, v.w / sum);
-  }
-}
-
-template <int kDim>
-__device__ __noinline__ void attend_heads(int job_place, int step_place, int work) {
-  const AttendJob& attend_job = *shared_at<const AttendJob>(job_place);
+__device__ __noinline__ void fresh_head(int job_place, int step_place, int row, int kv_head, int part, int to,
+                                        bool stores) {
+  const HeadsJob& job = shared_at<const AttendJob>(job_place)->own;
   const Step& step = *shared_at<const Step>(step_place);
-  const HeadsJob& job = attend_job.own;
-  using T = Tile<kDim>;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const int share = job.heads / job.cache.kv_heads, kind = attend_job.sliding ? 0 : 1;
-  const int pairs = job.turns.pairs, turned = turned_dims(pairs), turned_stride = turned + 8;
-  const AttendPlan plan = attend_plan<kDim>(work, job.cache.k_is_v, pairs);
-  const int split = warp / T::kKeyWarps, key_warp = warp % T::kKeyWarps;
-  std::byte* shared = shared_memory();
-  auto* keys = reinterpret_cast<uint16_t*>(shared + plan.keys);
-  auto* values = reinterpret_cast<uint16_t*>(shared + plan.values);
-  auto* turned_high = reinterpret_cast<uint16_t*>(shared + plan.turned);
-  auto* turned_low = turned_high + T::kKeys * turned_stride;
-  auto* query_high = reinterpret_cast<uint16_t*>(shared + plan.turned_queries);
-  auto* query_low = query_high + kQueries * turned_stride;
-  auto* scores = reinterpret_cast<float*>(shared + plan.scores);
-  auto* weight_high = reinterpret_cast<uint16_t*>(shared + plan.weights);
-  auto* weight_low = weight_high + kQueries * T::kWeightStride;
-  auto* rescale = reinterpret_cast<float*>(shared + plan.rescale);
+  const int lane = thread_here() % 32, position = step.row[row].position;
+  const auto head = new_head<pairs_of(kDim)>(job, row, position, kv_head, part, lane);
+  store_head(head, job.cache, shared_at<std::byte>(to), kDim / 2, lane);
+  if (!stores) return;
+  const RowGroup& rows = step.group[step.row[row].group];
+  store_head(head, job.cache, cache_slot(job.cache, rows, job.step, part, kv_head, position), kDim / 2, lane);
+}
 
-  Unit unit;
-  for (int index = blockIdx.x; find_unit(attend_job, step, index, unit); index += gridDim.x) {
-    const RowGroup& rows = step.group[unit.group];
-    const int first_row = rows.first;
-    const auto row_of = [&](int q) { return first_row + (unit.first_query + q) / share; };
-    const auto head_of = [&](int q) { return unit.kv_head * share + (unit.first_query + q) % share; };
-    const int first = max(rows.first_key[kind], KeyBlocks::start(attend_job.sliding, unit.block));
-    const int end = min(rows.end_key[kind], KeyBlocks::start(attend_job.sliding, unit.block + 1));
-    const int fresh = job.stores ? step.row[first_row].position : end;
-    const auto fetch = [&](int first_part, int last_part, int start) {
-#pragma unroll 1
-      for (int part = first_part; part <= last_part; ++part)
-        fetch_tile<kDim>(job, rows, unit.kv_head, part, start, first, fresh, end,
-                         shared + (part == 0 ? plan.keys : plan.values));
-      copy_commit();
-    };
-    const int last_part = job.cache.k_is_v ? 0 : 1;
-    const int first_start = first / T::kKeys * T::kKeys;
-    fetch(0, plan.in_values ? 0 : last_part, first_start);
+/// Queries of a block of threads, and the keys it takes for them: whole blocks of keys, as far as anybody
+/// sees them.
+struct KeyShare {
+  int group = 0, kv_head = 0, first_query = 0, queries = 0;
+  int first = 0, end = 0;
+};
 
-    // Queries, one a warp; then this warp's dimensions of all of them to registers, turned ones to shared
-    // memory.
-    auto* queries = reinterpret_cast<float*>(shared + plan.queries);
-    {
-      Head<pairs_of(kDim)> head = {};
-      if (warp < unit.queries) {
-        const int row = row_of(warp);
-        head = read_head<pairs_of(kDim)>(job.query + row * job.query_stride + head_of(warp) * kDim, kDim / 2,
-                                         lane);
-        norm_head(head, job.q_norm, kDim / 2, lane, job.epsilon);
-        turn_head(head, job.turns, step.row[row].position, lane);
+/// `kOne`: one vector for K and V.
+template <int kDim, bool kOne>
+class Attention {
+ public:
+  __device__ __forceinline__ Attention(int job, int step, int work)
+      : attend_(*shared_at<const AttendJob>(job)),
+        job_(attend_.own),
+        step_(*shared_at<const Step>(step)),
+        job_place_(job),
+        step_place_(step),
+        plan_(attend_plan<kDim>(work, kOne, job_.turns.pairs)),
+        kind_(attend_.sliding ? 0 : 1) {}
+
+  /// All keys of all queries in one line, cut into equal parts; a block of keys belongs to the part it starts
+  /// in.
+  __device__ __forceinline__ void run() {
+    mark(0);
+    const int kv_heads = job_.cache.kv_heads, heads = job_.heads / kv_heads;
+    int all = 0;
+    for (int g = 0; g < step_.groups; ++g) all += span(g) * tiles(g, heads) * kv_heads;
+    const int blocks = static_cast<int>(gridDim.x), self = static_cast<int>(blockIdx.x);
+    const int each = all / blocks, more = all - each * blocks;
+    const int low = self * each + min(self, more), high = low + each + (self < more ? 1 : 0);
+    for (int g = 0, before = 0; g < step_.groups && before < high; ++g) {
+      const RowGroup& rows = step_.group[g];
+      const int length = span(g), lines = tiles(g, heads) * kv_heads;
+      for (int line = max(low - before, 0) / length; line < lines && before + line * length < high; ++line) {
+        const int at = before + line * length, start = rows.end_key[kind_] - length;
+        const int block = block_from(start + max(low - at, 0));
+        const int end_block = block_from(start + min(high - at, length));
+        if (block >= end_block) continue;
+        KeyShare share;
+        share.group = g;
+        share.kv_head = line % kv_heads;
+        share.first_query = line / kv_heads * kQueries;
+        share.queries = min(kQueries, rows.count * heads - share.first_query);
+        share.first = max(rows.first_key[kind_], KeyBlocks::start(attend_.sliding, block));
+        share.end = min(rows.end_key[kind_], KeyBlocks::start(attend_.sliding, end_block));
+        take(share, heads);
       }
-      store_query<kDim>(attend_job, head, lane, queries + warp * kDim, query_high + warp * turned_stride,
-                        query_low + warp * turned_stride);
+      before += length * lines;
     }
+    mark(7);
+  }
+
+ private:
+  using T = Tile<kDim>;
+
+  /// Keys of a group from the start of its first block on.
+  __device__ __forceinline__ int span(int group) const {
+    const RowGroup& rows = step_.group[group];
+    const int first = KeyBlocks::of(attend_.sliding, rows.first_key[kind_]);
+    return max(1, rows.end_key[kind_] - KeyBlocks::start(attend_.sliding, first));
+  }
+  __device__ __forceinline__ int tiles(int group, int heads) const {
+    return (step_.group[group].count * heads + kQueries - 1) / kQueries;
+  }
+  /// The first block of keys that does not start before `key`.
+  __device__ __forceinline__ int block_from(int key) const {
+    const int block = KeyBlocks::of(attend_.sliding, key);
+    return KeyBlocks::start(attend_.sliding, block) < key ? block + 1 : block;
+  }
+
+  __device__ __forceinline__ const RowGroup& rows() const { return step_.group[share_.group]; }
+  __device__ __forceinline__ uint16_t* keys(int buffer) const {
+    return shared_at<uint16_t>(plan_.keys + (kOne ? buffer * T::kBytes : 0));
+  }
+  __device__ __forceinline__ uint16_t* values(int buffer) const {
+    return kOne ? keys(buffer) : shared_at<uint16_t>(plan_.values);
+  }
+  __device__ __forceinline__ uint16_t* turned_keys() const { return shared_at<uint16_t>(plan_.turned); }
+  __device__ __forceinline__ int turned_stride() const { return turned_dims(job_.turns.pairs) + 8; }
+
+  __device__ __forceinline__ void mark(int which) const {
+    if (attend_.clocks != nullptr && thread_here() == 0)
+      attend_.clocks[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
+  }
+
+  /// One share from its first key to its last.
+  __device__ __forceinline__ void take(const KeyShare& share, int heads) {
+    const int thread = thread_here(), warp = thread / 32;
+    share_ = share;
+    const int query = share.first_query + warp;
+    row_ = rows().first + (warp < share.queries ? query / heads : 0);
+    head_ = share.kv_head * heads + query % heads;
+    fresh_ = job_.stores ? step_.row[rows().first].position : share.end;
+    const int first = share.first / T::kKeys * T::kKeys;
+    page_ = page_of(first);
+    fetch_keys(first, 0);
+    if (!plan_.in_values) fetch_values(first);
+    put_queries();
     __syncthreads();
-    uint32_t q_high[T::kStepsPerWarp][4], q_low[T::kStepsPerWarp][4];
+    mark(1);
+    uint32_t high[T::kStepsPerWarp][4], low[T::kStepsPerWarp][4];
+    load_queries(high, low);
+    if (plan_.in_values) {
+      __syncthreads();  // queries are in registers
+      fetch_values(first);
+    }
+    most_ = kNothing;
+    total_ = 0;
+    float out[T::kOutTiles][4] = {};
+    int buffer = 0;
+#pragma unroll 1
+    for (int start = first; start < share.end; start += T::kKeys) {
+      const int next = start + T::kKeys;
+      KeyTurns turns;
+      if (kOne) turns.load<kDim>(attend_, start, thread_here());
+      if (job_.stores) make_fresh(start, buffer);
+      copy_wait<1>();
+      __syncthreads();
+      mark(2);
+      if (kOne) {
+        fetch_keys(next, buffer ^ 1);
+        turn_keys(turns, start, buffer);
+        __syncthreads();
+      }
+      score(high, low, buffer);
+      __syncthreads();
+      mark(3);
+      if (!kOne) fetch_keys(next, 0);
+      weigh(start);
+      copy_wait<1>();
+      __syncthreads();
+      mark(4);
+      add_values(buffer, out);
+      mark(5);
+      const int block = KeyBlocks::of(attend_.sliding, start);
+      if (next >= share.end || block != KeyBlocks::of(attend_.sliding, next)) put_block(block, heads, out);
+      __syncthreads();  // the tile has been used
+      mark(6);
+      fetch_values(next);
+      buffer ^= 1;
+    }
+  }
+
+  /// The page of a position, from the layer's part of it on.
+  __device__ __forceinline__ const std::byte* page_of(int position) const {
+    const int page = position / kCachePage;
+    const std::byte* base = job_.cache.ring
+                                ? rows().ring + page % job_.cache.ring_pages * job_.cache.ring_page_bytes
+                                : load_fresh(&job_.step->pages[rows().pages + page]);
+    return base + job_.cache.page_offset;
+  }
+
+  /// Keys (or values) [start, start + kKeys) as far as they lie in the share; those from fresh_ on are made
+  /// by make_fresh(), and all others are zero.
+  __device__ __forceinline__ void fetch(int part, int start, uint16_t* to) const {
+    constexpr int kPieces = kDim / 8, kAll = T::kKeys * kPieces;  // of 16 bytes
+    const std::byte* from =
+        page_ + ((part * job_.cache.kv_heads + share_.kv_head) * kCachePage + start % kCachePage) * kDim * 2;
+    const int end = min(fresh_, share_.end);
+#pragma unroll
+    for (int j = 0; j < (kAll + kBlockThreads - 1) / kBlockThreads; ++j) {
+      const int i = thread_here() + j * kBlockThreads, key = start + i / kPieces;
+      if (kAll % kBlockThreads != 0 && i >= kAll) continue;
+      uint16_t* place = to + (key - start) * T::kStride + i % kPieces * 8;
+      if (key >= share_.first && key < end) {
+        copy_async(place, from + i * 16);
+      } else if (key < share_.first || key >= share_.end) {
+        *reinterpret_cast<uint4*>(place) = make_uint4(0, 0, 0, 0);
+      }
+    }
+  }
+  /// Keys of a tile, then its values; each a group of copies, the last of them empty.
+  __device__ __forceinline__ void fetch_keys(int start, int buffer) {
+    if (start < share_.end) {
+      if (start > share_.first) page_ = next_page_;
+      fetch(0, start, keys(buffer));
+    }
+    copy_commit();
+    // Known before it is needed.
+    if (start + T::kKeys < share_.end) next_page_ = page_of(start + T::kKeys);
+  }
+  __device__ __forceinline__ void fetch_values(int start) {
+    if (!kOne && start < share_.end) fetch(1, start, values(0));
+    copy_commit();
+  }
+
+  /// The step's own keys and values in this tile, each by a warp, those without queries first.
+  __device__ __forceinline__ void make_fresh(int start, int buffer) const {
+    const int parts = kOne ? 1 : 2;
+#pragma unroll 1
+    for (int item = kWarps - 1 - thread_here() / 32; item < rows().count * parts; item += kWarps) {
+      const int row = rows().first + item / parts, part = item % parts, position = step_.row[row].position;
+      if (position < start || position >= min(start + T::kKeys, share_.end)) continue;
+      const int tile = kOne ? plan_.keys + buffer * T::kBytes : part == 0 ? plan_.keys : plan_.values;
+      fresh_head<kDim>(job_place_, step_place_, row, share_.kv_head, part,
+                       tile + (position - start) * T::kStride * 2, share_.first_query == 0);
+    }
+  }
+
+  /// Queries, one a warp: turned ones apart.
+  __device__ __forceinline__ void put_queries() const {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    Head<pairs_of(kDim)> head = {};
+    if (warp < share_.queries) {
+      const float* from = job_.query + row_ * job_.query_stride + head_ * kDim;
+      head = read_head<pairs_of(kDim)>(from, kDim / 2, lane);
+      norm_and_turn(head, job_.q_norm, job_.turns, step_.row[row_].position, kDim / 2, lane, job_.epsilon);
+    }
+    auto* high = shared_at<uint16_t>(plan_.turned_queries) + warp * turned_stride();
+    store_query<kDim>(attend_, head, lane, shared_at<float>(plan_.queries) + warp * kDim, high,
+                      high + kQueries * turned_stride());
+  }
+  /// This warp's dimensions of all queries.
+  __device__ __forceinline__ void load_queries(uint32_t (&high)[T::kStepsPerWarp][4],
+                                               uint32_t (&low)[T::kStepsPerWarp][4]) const {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    // Warps without dimensions of their own read any.
+    const int group = warp / T::kKeyWarps % T::kSplit;
+    const float* from = shared_at<const float>(plan_.queries) + lane / 4 * kDim +
+                        group * T::kStepsPerWarp * 16 + lane % 4 * 2;
 #pragma unroll
     for (int s = 0; s < T::kStepsPerWarp; ++s) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int dim = (split * T::kStepsPerWarp + s) * 16 + 2 * t + 8 * (i / 2);
-        Split parts{0, 0};
-        if (split < T::kSplit) {
-          const float2 two = *reinterpret_cast<const float2*>(queries + (g + 8 * (i % 2)) * kDim + dim);
-          parts = split_bf16(two.x, two.y);
-        }
-        q_high[s][i] = parts.high;
-        q_low[s][i] = parts.low;
+        const auto two = *reinterpret_cast<const float2*>(from + 8 * (i % 2) * kDim + s * 16 + 8 * (i / 2));
+        const Split parts = split_bf16(two.x, two.y);
+        high[s][i] = parts.high;
+        low[s][i] = parts.low;
       }
     }
-    if (job.cache.k_is_v) {
-      // Padded dimensions of keys are never written by turn_keys().
-      for (int i = threadIdx.x; i < T::kKeys * (turned - 2 * pairs); i += kBlockThreads) {
-        const int key = i / (turned - 2 * pairs), dim = 2 * pairs + i % (turned - 2 * pairs);
-        turned_high[key * turned_stride + dim] = turned_low[key * turned_stride + dim] = 0;
-      }
-    }
-    if (plan.in_values) {
-      __syncthreads();  // queries are in registers
-      fetch(1, 1, first_start);
-    }
+  }
 
-    // This warp's query, and what it sees.
-    float most = kNothing, total = 0;
-    const StepRow& own_row = step.row[warp < unit.queries ? row_of(warp) : first_row];
-    const int sees_first = own_row.first[kind];
-    const int sees_end = warp < unit.queries ? own_row.end[kind] : 0;
-    float out[T::kOutTiles][4] = {};
-
-    for (int start = first_start; start < end; start += T::kKeys) {
-      if (start > first_start) {
-        __syncthreads();  // the tile before has been used
-        fetch(0, last_part, start);
-      }
-      if (job.stores)
-        make_fresh<kDim>(job, step, rows, unit.kv_head, start, end, unit.first_query == 0, keys, values);
-      copy_wait<0>();
-      __syncthreads();
-      if (job.cache.k_is_v) {
-        turn_keys<kDim>(attend_job, start, keys, turned_high, turned_low);
-        __syncthreads();
-      }
-
-      if (split < T::kSplit) {
-        for (int tile = key_warp; tile < T::kKeys / 8; tile += T::kKeyWarps) {
-          float sums[4] = {};
-          const uint16_t* key = keys + (tile * 8 + g) * T::kStride + 2 * t;
-#pragma unroll
-          for (int s = 0; s < T::kStepsPerWarp; ++s) {
-            const uint16_t* at = key + (split * T::kStepsPerWarp + s) * 16;
-            const uint32_t b0 = two_at(at), b1 = two_at(at + 8);
-            mma(sums, q_high[s], b0, b1);
-            mma(sums, q_low[s], b0, b1);
-          }
-          if (job.cache.k_is_v) {
+  /// The turned dimensions of the tile's keys, from the n they are made of; `turns` are those of the first.
+  __device__ __forceinline__ void turn_keys(KeyTurns& turns, int start, int buffer) const {
+    const int pairs = job_.turns.pairs, stride = turned_stride(), padding = stride - 8 - 2 * pairs;
+    uint16_t *high = turned_keys(), *low = high + T::kKeys * stride;
+    turns.use<kDim>(attend_, thread_here(), keys(buffer), high, low);
+    constexpr int kTurn = KeyTurns::kAtOnce * kBlockThreads;
 #pragma unroll 1
-            for (int s = split; s < turned / 16; s += T::kSplit) {
-              uint32_t a_high[4], a_low[4];
-              row_operand(query_high, turned_stride, s * 16, a_high);
-              row_operand(query_low, turned_stride, s * 16, a_low);
-              const int at = (tile * 8 + g) * turned_stride + s * 16 + 2 * t;
-              const uint32_t b0 = two_at(turned_high + at), b1 = two_at(turned_high + at + 8);
-              mma(sums, a_high, b0, b1);
-              mma(sums, a_low, b0, b1);
-              mma(sums, a_high, two_at(turned_low + at), two_at(turned_low + at + 8));
-            }
-          }
-          float* to = scores + (split * kQueries + g) * T::kScoreStride + tile * 8 + 2 * t;
-          to[0] = sums[0];
-          to[1] = sums[1];
-          to[8 * T::kScoreStride] = sums[2];
-          to[8 * T::kScoreStride + 1] = sums[3];
-        }
-      }
-      __syncthreads();
+    for (int i = thread_here() + kTurn; i < T::kKeys * pairs; i += kTurn) {
+      turns.load<kDim>(attend_, start, i);
+      turns.use<kDim>(attend_, i, keys(buffer), high, low);
+    }
+#pragma unroll 1
+    for (int i = thread_here(); i < T::kKeys * padding; i += kBlockThreads) {
+      const int at = i / padding * stride + 2 * pairs + i % padding;
+      high[at] = low[at] = 0;
+    }
+  }
 
-      {
-        constexpr int kMine = T::kKeys / 32;
-        float score[kMine];
-        float highest = most;
+  /// Scores of this warp's keys with its dimensions.
+  __device__ __forceinline__ void score(const uint32_t (&high)[T::kStepsPerWarp][4],
+                                        const uint32_t (&low)[T::kStepsPerWarp][4], int buffer) const {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    const int group = warp / T::kKeyWarps, first = warp % T::kKeyWarps, g = lane / 4, t = lane % 4;
+    float sums[T::kOwnTiles][4] = {};
+    if (group < T::kSplit) {
+      const uint16_t* key =
+          keys(buffer) + (first * 8 + g) * T::kStride + group * T::kStepsPerWarp * 16 + 2 * t;
 #pragma unroll
-        for (int j = 0; j < kMine; ++j) {
-          const int key = lane + 32 * j;
-          float sum = 0;
+      for (int s = 0; s < T::kStepsPerWarp; ++s) {
+        uint32_t b[T::kOwnTiles][2];
 #pragma unroll
-          for (int w = 0; w < T::kSplit; ++w) sum += scores[(w * kQueries + warp) * T::kScoreStride + key];
-          const bool seen = start + key >= sees_first && start + key < sees_end;
-          score[j] = seen ? sum : kNothing;
-          highest = fmaxf(highest, score[j]);
+        for (int i = 0; i < T::kOwnTiles; ++i) {
+          const uint16_t* at = key + i * T::kKeyWarps * 8 * T::kStride + s * 16;
+          b[i][0] = two_at(at);
+          b[i][1] = two_at(at + 8);
         }
-        highest = warp_max(highest);
-        const float factor = highest == kNothing ? 1.0f : expf(most - highest);
-        float sum = 0;
 #pragma unroll
-        for (int j = 0; j < kMine; ++j) {
-          const float weight = score[j] == kNothing ? 0.0f : expf(score[j] - highest);
-          const Split parts = split_bf16(weight, 0);
-          weight_high[warp * T::kWeightStride + lane + 32 * j] = static_cast<uint16_t>(parts.high);
-          weight_low[warp * T::kWeightStride + lane + 32 * j] = static_cast<uint16_t>(parts.low);
-          sum += weight;
-        }
-        total = fmaf(total, factor, warp_sum(sum));
-        most = highest;
-        if (lane == 0) rescale[warp] = factor;
+        for (int i = 0; i < T::kOwnTiles; ++i) mma(sums[i], high[s], b[i][0], b[i][1]);
+#pragma unroll
+        for (int i = 0; i < T::kOwnTiles; ++i) mma(sums[i], low[s], b[i][0], b[i][1]);
       }
-      __syncthreads();
-
-      const float factor0 = rescale[g], factor1 = rescale[g + 8];
+      if (kOne) score_turned(group, first * 8 + g, sums);
+    }
+    if (kOne) __syncthreads();  // turned keys have been used
+    if (group >= T::kSplit) return;
+    float* to = shared_at<float>(plan_.scores) + (group * kQueries + g) * T::kScoreStride + first * 8 + 2 * t;
 #pragma unroll
-      for (int i = 0; i < T::kOutTiles; ++i) {
-        const int dims = (warp + kWarps * i) * 8;
-        if (dims >= kDim) continue;
-        out[i][0] *= factor0;
-        out[i][1] *= factor0;
-        out[i][2] *= factor1;
-        out[i][3] *= factor1;
+    for (int i = 0; i < T::kOwnTiles; ++i) {
+      float* at = to + i * T::kKeyWarps * 8;
+      *reinterpret_cast<float2*>(at) = make_float2(sums[i][0], sums[i][1]);
+      *reinterpret_cast<float2*>(at + 8 * T::kScoreStride) = make_float2(sums[i][2], sums[i][3]);
+    }
+  }
+  __device__ __forceinline__ void score_turned(int group, int first_key,
+                                               float (&sums)[T::kOwnTiles][4]) const {
+    const int thread = thread_here(), lane = thread % 32;
+    const int stride = turned_stride();
+    const auto* queries = shared_at<const uint16_t>(plan_.turned_queries);
+    const uint16_t *turned_high = turned_keys(), *turned_low = turned_high + T::kKeys * stride;
+#pragma unroll 1
+    for (int s = group; s < stride / 16; s += T::kSplit) {
+      uint32_t high[4], low[4];
+      row_operand(queries, stride, s * 16, high);
+      row_operand(queries + kQueries * stride, stride, s * 16, low);
 #pragma unroll
-        for (int at = 0; at < T::kKeys / 16; at += 2) {
-          uint32_t v[4], a[4];
-          load_transposed(v, values + (at * 16 + lane) * T::kStride + dims);
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            row_operand(weight_high, T::kWeightStride, (at + half) * 16, a);
-            mma(out[i], a, v[2 * half], v[2 * half + 1]);
-            row_operand(weight_low, T::kWeightStride, (at + half) * 16, a);
-            mma(out[i], a, v[2 * half], v[2 * half + 1]);
-          }
-        }
+      for (int i = 0; i < T::kOwnTiles; ++i) {
+        const int at = (first_key + i * T::kKeyWarps * 8) * stride + s * 16 + lane % 4 * 2;
+        const uint32_t b0 = two_at(turned_high + at), b1 = two_at(turned_high + at + 8);
+        mma(sums[i], high, b0, b1);
+        mma(sums[i], low, b0, b1);
+        mma(sums[i], high, two_at(turned_low + at), two_at(turned_low + at + 8));
       }
     }
+  }
 
-    const int block = unit.block - KeyBlocks::of(attend_job.sliding, rows.first_key[kind]);
-    const auto place = [&](int q) {
-      return (static_cast<int64_t>(block) * kMaxRows + row_of(q)) * job.heads + head_of(q);
-    };
+  /// The weights of a tile's keys for this warp's query.
+  __device__ __forceinline__ void weigh(int start) {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    if (warp >= share_.queries) return;  // whose weights concern nobody
+    constexpr int kMine = T::kKeys / 32;
+    const StepRow& row = step_.row[row_];
+    const int sees_first = row.first[kind_], sees_end = row.end[kind_];
+    const float* scores = shared_at<const float>(plan_.scores) + warp * T::kScoreStride + lane;
+    float score[kMine], highest = most_;
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) {
+      float sum = 0;
+#pragma unroll
+      for (int w = 0; w < T::kSplit; ++w) sum += scores[w * kQueries * T::kScoreStride + 32 * j];
+      const int key = start + lane + 32 * j;
+      score[j] = key >= sees_first && key < sees_end ? sum : kNothing;
+      highest = fmaxf(highest, score[j]);
+    }
+    highest = warp_max(highest);
+    const float factor = highest == kNothing ? 1.0f : expf(most_ - highest);
+    auto* high = shared_at<uint16_t>(plan_.weights) + warp * T::kWeightStride + lane;
+    uint16_t* low = high + kQueries * T::kWeightStride;
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) {
+      const float weight = score[j] == kNothing ? 0.0f : expf(score[j] - highest);
+      const Split parts = split_bf16(weight, 0);
+      high[32 * j] = static_cast<uint16_t>(parts.high);
+      low[32 * j] = static_cast<uint16_t>(parts.low);
+      sum += weight;
+    }
+    total_ = fmaf(total_, factor, warp_sum(sum));
+    most_ = highest;
+    if (lane == 0) shared_at<float>(plan_.rescale)[warp] = factor;
+  }
+
+  /// This warp's dimensions of the tile's values, weighted.
+  __device__ __forceinline__ void add_values(int buffer, float (&out)[T::kOutTiles][4]) const {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    const float* rescale = shared_at<const float>(plan_.rescale);
+    const float factor0 = rescale[lane / 4], factor1 = rescale[lane / 4 + 8];
+    const auto* high = shared_at<const uint16_t>(plan_.weights);
+    const uint16_t* low = high + kQueries * T::kWeightStride;
+    if (warp * 8 >= kDim) return;
 #pragma unroll
     for (int i = 0; i < T::kOutTiles; ++i) {
-      const int dims = (warp + kWarps * i) * 8 + 2 * t;
-      if (dims >= kDim) continue;
+      out[i][0] *= factor0;
+      out[i][1] *= factor0;
+      out[i][2] *= factor1;
+      out[i][3] *= factor1;
+    }
+#pragma unroll
+    for (int at = 0; at < T::kKeys / 16; at += 2) {
+      uint32_t v[T::kOutTiles][4];
+#pragma unroll
+      for (int i = 0; i < T::kOutTiles; ++i)
+        load_transposed(v[i], values(buffer) + (at * 16 + lane) * T::kStride + (warp + kWarps * i) * 8);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int q = g + 8 * half;
-        if (q >= unit.queries) continue;
-        float* to = attend_job.partials + place(q) * kDim + dims;
-        to[0] = out[i][2 * half];
-        to[1] = out[i][2 * half + 1];
+        uint32_t a[2][4];
+        row_operand(high, T::kWeightStride, (at + half) * 16, a[0]);
+        row_operand(low, T::kWeightStride, (at + half) * 16, a[1]);
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+#pragma unroll
+          for (int i = 0; i < T::kOutTiles; ++i) mma(out[i], a[part], v[i][2 * half], v[i][2 * half + 1]);
+        }
       }
     }
-    if (lane == 0 && warp < unit.queries) {
-      float* to = attend_job.weights + place(warp) * 2;
-      to[0] = most;
-      to[1] = total;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      uint32_t* finished = attend_job.finished + row_of(0) * job.heads + head_of(0);
-      const bool is_last = count_finished(finished) + 1 == static_cast<uint32_t>(unit.blocks);
-      if (is_last) *finished = 0;
-      *shared_at<int>(plan.last) = is_last ? 1 : 0;
-    }
-    __syncthreads();
-    if (*shared_at<const int>(plan.last) != 0 && warp < unit.queries)
-      merge_blocks<kDim>(attend_job, step, row_of(warp), head_of(warp));
-    __syncthreads();
   }
+
+  /// A block of keys ends.
+  __device__ __forceinline__ void put_block(int block, int heads, float (&out)[T::kOutTiles][4]) {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    block -= KeyBlocks::of(attend_.sliding, rows().first_key[kind_]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int q = lane / 4 + 8 * half, query = share_.first_query + q;
+      if (q >= share_.queries || warp * 8 >= kDim) continue;
+      const int64_t place =
+          place_of(block, rows().first + query / heads, share_.kv_head * heads + query % heads);
+      float* to = attend_.partials + place * kDim + warp * 8 + lane % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < T::kOutTiles; ++i)
+        *reinterpret_cast<float2*>(to + kWarps * 8 * i) = make_float2(out[i][2 * half], out[i][2 * half + 1]);
+    }
+    if (lane == 0 && warp < share_.queries)
+      *reinterpret_cast<float2*>(attend_.weights + place_of(block, row_, head_) * 2) =
+          make_float2(most_, total_);
+    most_ = kNothing;
+    total_ = 0;
+#pragma unroll
+    for (int i = 0; i < T::kOutTiles; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) out[i][j] = 0;
+    }
+  }
+  __device__ __forceinline__ int64_t place_of(int block, int row, int head) const {
+    return static_cast<int64_t>(block * kMaxRows + row) * job_.heads + head;
+  }
+
+  const AttendJob& attend_;
+  const HeadsJob& job_;
+  const Step& step_;
+  const int job_place_, step_place_;
+  const AttendPlan plan_;
+  const int kind_;
+  KeyShare share_;
+  int row_ = 0, head_ = 0;  // of this warp's query
+  int fresh_ = 0;           // keys from here on are made here
+  const std::byte *page_ = nullptr, *next_page_ = nullptr;
+  float most_ = kNothing, total_ = 0;  // of this warp's query in a block of keys
+};
+
+template <int kDim, bool kOne>
+__device__ __noinline__ void attend_heads(int job, int step, int work) {
+  Attention<kDim, kOne>(job, step, work).run();
+}
+
+template <int kDim>
+__device__ __forceinline__ void attend_with(int job, int step, int work) {
+  if (shared_at<const AttendJob>(job)->own.cache.k_is_v) return attend_heads<kDim, true>(job, step, work);
+  attend_heads<kDim, false>(job, step, work);
 }
 
 /// The job and the step lie in shared memory, at these places: as references they would be read like any
 /// memory, and more slowly.
 __device__ __forceinline__ void attend(int job, int step, int work) {
+  if (shared_at<const AttendJob>(job)->merges) return merge_attention(job, step);
   switch (shared_at<const AttendJob>(job)->own.cache.head_dim) {
-    case 16: return attend_heads<16>(job, step, work);
-    case 32: return attend_heads<32>(job, step, work);
-    case 64: return attend_heads<64>(job, step, work);
-    case 128: return attend_heads<128>(job, step, work);
-    case 256: return attend_heads<256>(job, step, work);
-    default: return attend_heads<512>(job, step, work);
+    case 16: return attend_with<16>(job, step, work);
+    case 32: return attend_with<32>(job, step, work);
+    case 64: return attend_with<64>(job, step, work);
+    case 128: return attend_with<128>(job, step, work);
+    case 256: return attend_with<256>(job, step, work);
+    default: return attend_with<512>(job, step, work);
   }
 }
 

@@ -43,8 +43,7 @@ __device__ __forceinline__ Head<kPairs> new_head(const HeadsJob& job, int row, i
   if (job.cache.k_is_v) {
     norm_head(head, nullptr, half, lane, job.epsilon);
   } else if (part == 0) {
-    norm_head(head, job.k_norm, half, lane, job.epsilon);
-    turn_head(head, job.turns, position, lane);
+    norm_and_turn(head, job.k_norm, job.turns, position, half, lane, job.epsilon);
   } else if (job.v_norm) {
     norm_head(head, nullptr, half, lane, job.epsilon);
   }
@@ -60,8 +59,7 @@ __device__ inline void finish_head(const HeadsJob& job, const Step& step, int pe
   if (item < job.heads) {
     float* query = job.query + row * job.query_stride + item * job.head_dim;
     Head<> head = read_head(query, half, lane);
-    norm_head(head, job.q_norm, half, lane, job.epsilon);
-    turn_head(head, job.turns, position, lane);
+    norm_and_turn(head, job.q_norm, job.turns, position, half, lane, job.epsilon);
     return store_floats(head, query, half, lane);
   }
   const int kv_head = (item - job.heads) % job.cache.kv_heads, part = (item - job.heads) / job.cache.kv_heads;

@@ -100,19 +100,23 @@ struct HeadsJob {
   int64_t query_stride = 0, kv_stride = 0;
 };
 
-/// Attention of one layer. Queries come as projected, and are normed and turned here; so are the step's own
+inline constexpr int kAttendMarks = 8;  // places in attention that can be timed
+
+/// Attention of one layer, or, in a phase of its own, the merging of what it left of blocks of keys. Queries
+/// come as projected, and are normed and turned here; so are the step's own
 /// keys and values, which are not in the cache yet: whoever reads their positions makes them for himself, and
 /// the first of those also stores them. Only attention over a cache of floats finds all of that done
 /// (HeadsJob).
 struct AttendJob {
   HeadsJob own;  // `query` is only read
   bool sliding = false;
+  bool merges = false;
   const float* k_norm = nullptr;  // of the layer that owns keys that are rebuilt from K = V
   float* partials = nullptr;      // [block][row][head][head_dim]
   float* weights = nullptr;  // [block][row][head][2]: the largest score, the sum of the others relative to it
-  uint32_t* finished = nullptr;  // [row][kv head]: blocks of keys that are done, for the one that merges them
   float* out = nullptr;
   int64_t out_stride = 0;
+  long long* clocks = nullptr;  // [block][kAttendMarks]: when it was where; null = not asked for
 };
 
 /// Per-layer inputs: mixed = (norm(mixed * scale) + table * table_scale) * sqrt(1/2), per layer of `dim`.
