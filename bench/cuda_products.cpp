@@ -15,6 +15,7 @@
 #include "backend/cuda/pack.h"
 #include "base/error.h"
 #include "base/noise.h"
+#include "tensor_rate.h"
 
 namespace slip::backend::cuda {
 namespace {
@@ -114,7 +115,7 @@ void time_wide(Gpu& gpu, const DeviceMemory& weights) {
   gpu.clear(rows.data(), rows.size());
   prepare_wide(gpu);
   for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
-    fmt::print("\n{} rows, {}: us per product (TFLOPS), us of staging\n", kRows,
+    fmt::print("\n{} rows, {}: us per product (TFLOPS) [its parts alone], us of staging\n", kRows,
                format == Format::kAffine4   ? "4 bits"
                : format == Format::kAffine8 ? "8 bits"
                                             : "bf16");
@@ -159,8 +160,12 @@ void time_wide(Gpu& gpu, const DeviceMemory& weights) {
       };
       const double staging = best(stage), product = best(job);
       const double flops = 4.0 * kRows * one.rows * one.cols * (one.pair ? 2 : 1);
-      fmt::print("{:14} {:8.1f} ({:5.1f}) {:6.1f}\n", one.name, product * 1e6, flops / product * 1e-12,
-                 staging * 1e6);
+      job.skipped = kSkipStream;
+      const double multiplied = best(job);
+      job.skipped = kSkipMultiply;
+      const double streamed = best(job);
+      fmt::print("{:14} {:8.1f} ({:5.1f}) [multiply {:8.1f}, stream {:8.1f}] {:6.1f}\n", one.name,
+                 product * 1e6, flops / product * 1e-12, multiplied * 1e6, streamed * 1e6, staging * 1e6);
     }
   }
 }
@@ -197,7 +202,10 @@ void run(int argc, char** argv) {
   }
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
-  if (wide) return time_wide(gpu, weights);
+  if (wide) {
+    time_tensor_cores(gpu);
+    return time_wide(gpu, weights);
+  }
   time_barrier(gpu);
   time_picks(gpu);
 

@@ -93,6 +93,7 @@ struct WideProduct {
   // Of a stack.
   WideChoices choices;
   int pairs_per_row = 1;  // staged row = pair / pairs_per_row
+  int skipped = 0;        // a benchmark's: kSkipStream, kSkipMultiply
 };
 
 /// Choices of all rows from the router's scores.

@@ -397,7 +397,7 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
   const PackedMatrix& matrix = job.matrix;
   const WideLoader<S> loader(job, unit);
   WideWarp<kFormat, kGroups, kSubtiles> warp;
-  const bool works = warp.wide * 32 < unit.count;
+  const bool works = warp.wide * 32 < unit.count && (job.skipped & kSkipMultiply) == 0;
   const int stages = (matrix.pieces + S::kPieces - 1) / S::kPieces;
   const int place_of_last = matrix.tile_bytes - (matrix.pieces - 1) * S::kPieceBytes;
   const int last_blocks = place_of_last < S::kPieceBytes ? 1 : 2;
@@ -416,7 +416,7 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
     copy_wait<kWideStages - 2>();
     __syncthreads();
     const int ahead = stage + kWideStages - 1, free_slot = slot == 0 ? kWideStages - 1 : slot - 1;
-    if (ahead < stages) loader.bring(ahead, free_slot * S::kStageBytes);
+    if (ahead < stages && (job.skipped & kSkipStream) == 0) loader.bring(ahead, free_slot * S::kStageBytes);
     copy_commit();
     if (works) {
 #pragma unroll
