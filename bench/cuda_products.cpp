@@ -122,50 +122,55 @@ void time_wide(Gpu& gpu, const DeviceMemory& weights) {
     for (const Case& one : cases) {
       PackedMatrix packed = shape(one, format);
       packed.data = weights.data();
-      WideStage stage;
-      stage.rows = kRows;
-      stage.in.rows = reinterpret_cast<const float*>(rows.data());
-      stage.in.stride = one.cols;
-      stage.in.cols = packed.cols;
-      stage.in.epsilon = 1e-6f;
-      stage.normed = one.slices == 1;
-      stage.targets = 1;
-      stage.target[0].layout = {packed.format, packed.groups};
-      stage.target[0].pieces = packed.pieces;
-      stage.target[0].slices = packed.slices;
-      stage.target[0].staged = staged.data();
-      stage.target[0].row_bytes = staged_bytes(packed);
-      stage.factors = reinterpret_cast<float*>(factors.data());
-      WideProduct job;
-      job.matrix = packed;
-      job.rows = kRows;
-      job.staged = staged.data();
-      job.row_bytes = staged_bytes(packed);
-      job.factors = stage.factors;
-      job.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
-      job.out = reinterpret_cast<float*>(out.data());
-      job.out_stride = one.rows;
-      job.slice_stride = int64_t{kRows} * one.rows;
-      const auto best = [&](const auto& work) {
-        constexpr int kTimes = 10;
-        double seconds = 1;
-        for (int i = 0; i < 3; ++i) {
-          gpu.mark(0);
-          for (int j = 0; j < kTimes; ++j) start(gpu, work);
-          gpu.mark(1);
-          gpu.finish();
-          seconds = std::min(seconds, gpu.seconds_between(0, 1) / kTimes);
-        }
-        return seconds;
-      };
-      const double staging = best(stage), product = best(job);
-      const double flops = 4.0 * kRows * one.rows * one.cols * (one.pair ? 2 : 1);
-      job.skipped = kSkipStream;
-      const double multiplied = best(job);
-      job.skipped = kSkipMultiply;
-      const double streamed = best(job);
-      fmt::print("{:14} {:8.1f} ({:5.1f}) [multiply {:8.1f}, stream {:8.1f}] {:6.1f}\n", one.name,
-                 product * 1e6, flops / product * 1e-12, multiplied * 1e6, streamed * 1e6, staging * 1e6);
+      for (const WideWorkers workers : {WideWorkers::kSingle, WideWorkers::kGroups}) {
+        WideStage stage;
+        stage.rows = kRows;
+        stage.in.rows = reinterpret_cast<const float*>(rows.data());
+        stage.in.stride = one.cols;
+        stage.in.cols = packed.cols;
+        stage.in.epsilon = 1e-6f;
+        stage.normed = one.slices == 1;
+        stage.targets = 1;
+        stage.target[0].layout = {packed.format, packed.groups};
+        stage.target[0].workers = workers;
+        stage.target[0].pieces = packed.pieces;
+        stage.target[0].slices = packed.slices;
+        stage.target[0].staged = staged.data();
+        stage.target[0].row_bytes = staged_bytes(packed);
+        stage.factors = reinterpret_cast<float*>(factors.data());
+        WideProduct job;
+        job.matrix = packed;
+        job.workers = workers;
+        job.rows = kRows;
+        job.staged = staged.data();
+        job.row_bytes = staged_bytes(packed);
+        job.factors = stage.factors;
+        job.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
+        job.out = reinterpret_cast<float*>(out.data());
+        job.out_stride = one.rows;
+        job.slice_stride = int64_t{kRows} * one.rows;
+        const auto best = [&](const auto& work) {
+          constexpr int kTimes = 10;
+          double seconds = 1;
+          for (int i = 0; i < 3; ++i) {
+            gpu.mark(0);
+            for (int j = 0; j < kTimes; ++j) start(gpu, work);
+            gpu.mark(1);
+            gpu.finish();
+            seconds = std::min(seconds, gpu.seconds_between(0, 1) / kTimes);
+          }
+          return seconds;
+        };
+        const double staging = best(stage), product = best(job);
+        const double flops = 4.0 * kRows * one.rows * one.cols * (one.pair ? 2 : 1);
+        job.skipped = kSkipStream;
+        const double multiplied = best(job);
+        job.skipped = kSkipMultiply;
+        const double streamed = best(job);
+        fmt::print("{:14} {:11} {:8.1f} ({:5.1f}) [multiply {:8.1f}, stream {:8.1f}] {:6.1f}\n", one.name,
+                   workers == WideWorkers::kSingle ? "warps" : "warpgroups", product * 1e6,
+                   flops / product * 1e-12, multiplied * 1e6, streamed * 1e6, staging * 1e6);
+      }
     }
   }
 }

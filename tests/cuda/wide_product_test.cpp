@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/wide_job.h"
@@ -88,7 +89,7 @@ class Subject {
     return results();
   }
 
-  std::vector<float> wide(bool normed) {
+  std::vector<float> wide(bool normed, WideWorkers workers) {
     gpu_.clear(out_.data(), out_.size());
     WideStage stage;
     stage.rows = count_;
@@ -99,6 +100,7 @@ class Subject {
     stage.targets = 1;
     WideTarget& target = stage.target[0];
     target.layout = {packed_.format, packed_.groups};
+    target.workers = workers;
     target.pieces = packed_.pieces;
     target.slices = packed_.slices;
     target.norm = normed ? floats(norm_) : nullptr;
@@ -109,6 +111,7 @@ class Subject {
     start(gpu_, stage);
     WideProduct job;
     job.matrix = packed_;
+    job.workers = workers;
     job.rows = count_;
     job.staged = staged_.data();
     job.row_bytes = target.row_bytes;
@@ -172,27 +175,35 @@ void expect_same(const std::vector<float>& got, const std::vector<float>& want, 
   }
 }
 
-class CudaWideProduct : public test::GpuTest, public testing::WithParamInterface<MatrixKind> {
+class CudaWideProduct : public test::GpuTest,
+                        public testing::WithParamInterface<std::tuple<MatrixKind, WideWorkers>> {
  protected:
+  static const MatrixKind& kind() { return std::get<0>(GetParam()); }
+  static WideWorkers workers() { return std::get<1>(GetParam()); }
   void SetUp() override {
     test::GpuTest::SetUp();
     if (!IsSkipped()) prepare_wide(gpu());
   }
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, CudaWideProduct, testing::ValuesIn(kKinds),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaWideProduct,
+                         testing::Combine(testing::ValuesIn(kKinds),
+                                          testing::Values(WideWorkers::kSingle, WideWorkers::kGroups)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) +
+                                  (std::get<1>(test.param) == WideWorkers::kSingle ? "_by_warps"
+                                                                                   : "_by_warpgroups");
+                         });
 
 TEST_P(CudaWideProduct, GivesTheBitsOfTheNarrowOneForOddSizes) {
-  const MatrixKind& kind = GetParam();
   for (const int64_t rows : {7, 150}) {
     for (const int64_t blocks : {1, 7}) {
-      const int64_t cols = kind.bits == 16 ? blocks * 50 + 1 : blocks * kind.group;
+      const int64_t cols = kind().bits == 16 ? blocks * 50 + 1 : blocks * kind().group;
       for (const bool pair : {false, true}) {
-        Subject subject(gpu(), kind, rows, cols, pair, rows == 7 ? 70 : 17, false);
+        Subject subject(gpu(), kind(), rows, cols, pair, rows == 7 ? 70 : 17, false);
         const auto what = std::to_string(rows) + " x " + std::to_string(cols) + (pair ? ", a pair" : "");
-        expect_same(subject.wide(false), subject.narrow(false), what);
+        expect_same(subject.wide(false, workers()), subject.narrow(false), what);
         const auto normed = subject.narrow(true), kept = subject.kept();
-        expect_same(subject.wide(true), normed, what + ", normed");
+        expect_same(subject.wide(true, workers()), normed, what + ", normed");
         expect_same(subject.kept(), kept, what + ", kept");
       }
     }
@@ -200,19 +211,18 @@ TEST_P(CudaWideProduct, GivesTheBitsOfTheNarrowOneForOddSizes) {
 }
 
 TEST_P(CudaWideProduct, AddsThePartsOfLongRowsInTheNarrowOrder) {
-  const MatrixKind& kind = GetParam();
-  Subject subject(gpu(), kind, 32, 2304, false, 33, false);
+  Subject subject(gpu(), kind(), 32, 2304, false, 33, false);
   ASSERT_GT(subject.packed().parts, 4);
-  expect_same(subject.wide(true), subject.narrow(true), "long rows");
-  Subject sliced(gpu(), kind, 16, 8192, false, 18, true);
+  expect_same(subject.wide(true, workers()), subject.narrow(true), "long rows");
+  Subject sliced(gpu(), kind(), 16, 8192, false, 18, true);
   ASSERT_EQ(sliced.packed().slices, 4);
-  expect_same(sliced.wide(false), sliced.narrow(false), "slices");
+  expect_same(sliced.wide(false, workers()), sliced.narrow(false), "slices");
 }
 
 TEST_P(CudaWideProduct, TakesTallMatricesInWiderTiles) {
-  Subject subject(gpu(), GetParam(), 8200, 128, false, 5, false);
+  Subject subject(gpu(), kind(), 8200, 128, false, 5, false);
   ASSERT_EQ(subject.packed().subtiles, 2);
-  expect_same(subject.wide(false), subject.narrow(false), "tall");
+  expect_same(subject.wide(false, workers()), subject.narrow(false), "tall");
 }
 
 }  // namespace

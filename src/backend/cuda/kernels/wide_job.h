@@ -36,9 +36,14 @@ constexpr int64_t staged_bytes(const PackedMatrix& matrix) {
          matrix.slices;
 }
 
+/// Who multiplies: warps alone, or warpgroups (wide_group.h), which take the pairs of a row's 32 columns as
+/// they are: [32 columns][high, low][column].
+enum class WideWorkers : int { kSingle, kGroups };
+
 /// Rows weighted and split for one kind of matrix.
 struct WideTarget {
   StagedLayout layout;
+  WideWorkers workers = WideWorkers::kGroups;
   int pieces = 0, slices = 1;
   const float* norm = nullptr;  // [cols] weight; null = 1
   float norm_scale = 1;
@@ -78,6 +83,7 @@ struct WideChoices {
 
 struct WideProduct {
   PackedMatrix matrix;
+  WideWorkers workers = WideWorkers::kGroups;  // as the rows were staged
   int rows = 0;
   const std::byte* staged = nullptr;
   int64_t row_bytes = 0;
@@ -145,6 +151,8 @@ struct WideKeep {
 void prepare_wide(Gpu& gpu);
 void start(Gpu& gpu, const WideStage& job);
 void start(Gpu& gpu, const WideProduct& job);
+void prepare_wide_groups(Gpu& gpu);                        // by prepare_wide()
+void start_wide_groups(Gpu& gpu, const WideProduct& job);  // by start()
 void start(Gpu& gpu, const WideRoute& job);
 void start(Gpu& gpu, const WideKeep& job);
 void start(Gpu& gpu, const WideCombine& job);

@@ -81,15 +81,17 @@ __device__ __forceinline__ int wide_row(const WideProduct& job, const WideUnit& 
   return job.matrix.count > 1 ? job.choices.pairs[at] : at;
 }
 
-/// Brings stage after stage to shared memory.
-template <typename S>
+/// Brings stage after stage to shared memory. Values lie as [32 columns][8 rows][high, low][lane] for warps,
+/// as [16 columns][8 rows][high, low][half of the columns][row] for warpgroups, 16 bytes each.
+template <typename S, WideWorkers kWorkers>
 class WideLoader {
  public:
   __device__ WideLoader(const WideProduct& job, const WideUnit& unit)
       : weights_(unit.weights),
         tile_bytes_(job.matrix.tile_bytes),
         tiles_(unit.tiles),
-        pieces_(job.matrix.pieces) {
+        pieces_(job.matrix.pieces),
+        all_rows_(unit.count > kWideTokens / 2) {
     const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
     const auto row = [&](int n) {
       return unit.staged + static_cast<int64_t>(wide_row(job, unit, n) / job.pairs_per_row) * job.row_bytes;
@@ -116,9 +118,9 @@ class WideLoader {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int chunk = i / 2, piece = first + chunk / kChunks;
-      if (piece < pieces_)
+      if (piece < pieces_ && (i % 2 == 0 || all_rows_))
         copy_async(
-            shared_at<std::byte>(place + (i * kWideThreads + thread) * 16),
+            shared_at<std::byte>(place + value_place(i)),
             values_[i % 2] + static_cast<int64_t>(piece) * S::kLayout.piece_bytes() + chunk % kChunks * 128);
     }
     place += S::kValueBytes;
@@ -132,8 +134,17 @@ class WideLoader {
   }
 
  private:
+  __device__ static __forceinline__ int value_place(int i) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (kWorkers == WideWorkers::kSingle) return (i * kWideThreads + thread) * 16;
+    const int warp = thread / 32, lane = thread % 32;
+    return (i / 2 * 2 + lane % 4 / 2) * (kWideTokens * 64) + (warp + i % 2 * 8) * 256 + lane % 2 * 128 +
+           lane / 4 * 16;
+  }
+
   const std::byte* weights_;
   int tile_bytes_, tiles_, pieces_;
+  bool all_rows_;
   const std::byte* values_[2];  // of this thread's two rows
   const std::byte* tail_;
 };
@@ -395,7 +406,7 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
   WideUnit unit;
   if (!find_wide_unit<S>(job, unit)) return;
   const PackedMatrix& matrix = job.matrix;
-  const WideLoader<S> loader(job, unit);
+  const WideLoader<S, WideWorkers::kSingle> loader(job, unit);
   WideWarp<kFormat, kGroups, kSubtiles> warp;
   const bool works = warp.wide * 32 < unit.count && (job.skipped & kSkipMultiply) == 0;
   const int stages = (matrix.pieces + S::kPieces - 1) / S::kPieces;

@@ -1,0 +1,86 @@
+// The tensor cores by warpgroups: four warps, of which each has 16 rows in registers as mma() takes them,
+// multiply with the same columns in shared memory. Hopper's tensor cores reach their full rate only so; other
+// GPUs and the emulator do the same by mma(). Sums are those of mma(), which a test compares.
+// Columns lie as [tile of 8 columns][half of 16 rows][column][8 bf16], 256 bytes per tile.
+#pragma once
+
+#include "backend/cuda/kernels/stage.h"
+
+namespace slip::backend::cuda {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+__device__ __forceinline__ void group_mma_async(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%2"
+      "4,%25,%26,%27,%28,%29,%30,%31"
+      "}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
+      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+        "+f"(d[7][2]), "+f"(d[7][3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+__device__ __forceinline__ void group_mma_async(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%2"
+      "4,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%4"
+      "6,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+      "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
+      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+        "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
+        "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
+        "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
+        "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),
+        "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
+        "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+/// What threads have written to shared memory is there for group_mma() after the next barrier.
+__device__ __forceinline__ void group_publish() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/// Before the first of several group_mma(): registers are as they should be.
+__device__ __forceinline__ void group_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+/// Sums are there.
+__device__ __forceinline__ void group_end() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+/// d += a * b, b at `place` in shared memory; by whole warpgroups, between group_begin() and group_end().
+template <int kTiles>
+__device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t (&a)[4], int place) {
+  // Bytes between neighbours along the rows of a column, and between tiles.
+  constexpr uint64_t kHalf = 128, kTile = 256;
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory())) + place;
+  group_mma_async(d, a,
+                  static_cast<uint64_t>((address & 0x3ffff) >> 4) | kHalf >> 4 << 16 | kTile >> 4 << 32);
+}
+
+#else
+
+__device__ __forceinline__ void group_publish() {}
+__device__ __forceinline__ void group_begin() {}
+__device__ __forceinline__ void group_end() {}
+template <int kTiles>
+__device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t (&a)[4], int place) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto* words = shared_at<const uint32_t>(place) + lane;
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) mma(d[tile], a, words[tile * 64], words[tile * 64 + 32]);
+}
+
+#endif
+
+}  // namespace slip::backend::cuda
