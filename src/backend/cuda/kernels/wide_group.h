@@ -8,6 +8,19 @@
 
 namespace slip::backend::cuda {
 
+/// Zero, of which the compiler knows nothing: what is added to it stays in a register, where instructions
+/// that take one constant only can have another. Zeros of other kinds are not known to be the same.
+template <int kKind = 0>
+__device__ __forceinline__ uint32_t unknown_zero() {
+#ifdef SLIP_CUDA_EMULATED
+  return 0;
+#else
+  uint32_t multiprocessor;
+  asm("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
+  return multiprocessor >> (20 + kKind);
+#endif
+}
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 __device__ __forceinline__ void group_mma_async(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b) {
@@ -49,14 +62,25 @@ __device__ __forceinline__ void group_mma_async(float (&d)[16][4], const uint32_
 __device__ __forceinline__ void group_publish() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/// Before the first of several group_mma(): registers are as they should be.
-__device__ __forceinline__ void group_begin() {
+/// The compiler leaves what it does with these sums before or after this line.
+template <int kTiles>
+__device__ __forceinline__ void group_pin(float (&d)[kTiles][4]) {
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile)
+    asm volatile("" : "+f"(d[tile][0]), "+f"(d[tile][1]), "+f"(d[tile][2]), "+f"(d[tile][3])::"memory");
+}
+/// Before the first of several group_mma() with these sums.
+template <int kTiles>
+__device__ __forceinline__ void group_begin(float (&d)[kTiles][4]) {
+  group_pin(d);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 /// Sums are there.
-__device__ __forceinline__ void group_end() {
+template <int kTiles>
+__device__ __forceinline__ void group_end(float (&d)[kTiles][4]) {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  group_pin(d);
 }
 /// d += a * b, b at `place` in shared memory; by whole warpgroups, between group_begin() and group_end().
 template <int kTiles>
@@ -71,8 +95,10 @@ __device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t 
 #else
 
 __device__ __forceinline__ void group_publish() {}
-__device__ __forceinline__ void group_begin() {}
-__device__ __forceinline__ void group_end() {}
+template <int kTiles>
+__device__ __forceinline__ void group_begin(float (&)[kTiles][4]) {}
+template <int kTiles>
+__device__ __forceinline__ void group_end(float (&)[kTiles][4]) {}
 template <int kTiles>
 __device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t (&a)[4], int place) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

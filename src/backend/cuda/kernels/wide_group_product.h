@@ -61,7 +61,9 @@ struct GroupWarp {
   __device__ GroupWarp()
       : lane(static_cast<int>(threadIdx.x) % 32),
         tile(static_cast<int>(threadIdx.x) / 32 / kSubtiles),
-        subtile(static_cast<int>(threadIdx.x) / 32 % kSubtiles) {}
+        subtile(static_cast<int>(threadIdx.x) / 32 % kSubtiles),
+        one_{bf16_low(0x3f80u + unknown_zero()), bf16_low(0x3f80u + unknown_zero<1>())},
+        magic_{0x43004300u + unknown_zero(), 0x45004500u + unknown_zero()} {}
 
   /// A part of the columns ends.
   __device__ __forceinline__ void fold() {
@@ -104,13 +106,13 @@ struct GroupWarp {
       const uint4 words = shared_at<const uint4>(weights)[(subtile * 2 + step) * 32 + lane];
       a[step][0] = words.x, a[step][1] = words.y, a[step][2] = words.z, a[step][3] = words.w;
     }
-    group_begin();
+    group_begin(sums);
 #pragma unroll
     for (int step = 0; step < 2; ++step) group_mma(sums, a[step], values + step * kStepBytes);
-    group_end();
+    group_end(sums);
   }
 
-  /// What the sums of a group start from.
+  /// What the sums of a group start from. Multiplied, because moves take twice as long.
   __device__ __forceinline__ void load_starts(int tails, int group, float (&raw)[2 * kColumns][4]) const {
     const int at = tails + (group / 2 * kWideTokens + lane % 4 * 2) * 16 + group % 2 * 8;
 #pragma unroll
@@ -118,10 +120,18 @@ struct GroupWarp {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const float2 start = *shared_at<const float2>(at + (column * 8 + i) * 16);
-        raw[2 * column][i] = raw[2 * column][i + 2] = start.x;
-        raw[2 * column + 1][i] = raw[2 * column + 1][i + 2] = start.y;
+        raw[2 * column][i] = start.x * one_[0];
+        raw[2 * column][i + 2] = start.x * one_[1];
+        raw[2 * column + 1][i] = start.y * one_[0];
+        raw[2 * column + 1][i + 2] = start.y * one_[1];
       }
     }
+  }
+
+  /// See unpack(); from a register, the constant costs nothing.
+  __device__ static __forceinline__ void unpack_with(uint32_t magic, uint32_t word, uint32_t (&a)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = (word >> 4 * i & 0x000f000fu) | magic;
   }
 
   __device__ __forceinline__ void multiply_block(int weights, int values, int tails, int block,
@@ -139,20 +149,21 @@ struct GroupWarp {
       uint32_t a[kSteps][kPlanes][4];
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
-        unpack<0x43004300u>(word_of(codes[0], group * kSteps + i), a[i][0]);
-        if constexpr (kPlanes == 2) unpack<0x45004500u>(word_of(codes[1], group * kSteps + i), a[i][1]);
+#pragma unroll
+        for (int plane = 0; plane < kPlanes; ++plane)
+          unpack_with(magic_[plane], word_of(codes[plane], group * kSteps + i), a[i][plane]);
       }
       const int number = block * kGroups + group;  // of the piece's groups
       float raw[2 * kColumns][4];
       load_starts(tails, number, raw);
-      group_begin();
+      group_begin(raw);
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
         for (int plane = 0; plane < kPlanes; ++plane)
           group_mma(raw, a[i][plane], values + (group * kSteps + i) * kStepBytes);
       }
-      group_end();
+      group_end(raw);
       const uint32_t both = scales.scale(number);
       const float scale0 = bf16_low(both), scale1 = bf16_high(both);
 #pragma unroll
@@ -173,6 +184,9 @@ struct GroupWarp {
 #pragma unroll
     for (int column = 0; column < kColumns; ++column) mma(sums[2 * column], a, x[column * 32], 0);
   }
+
+  const float one_[2];
+  const uint32_t magic_[2];
 };
 
 /// Lane 4g + t has rows g and g + 8 of the warp's subtile, columns 2t and 2t + 1 of a tile. Gate and up are
@@ -236,7 +250,7 @@ __device__ __forceinline__ void run_group(const WideProduct& job, const WideUnit
   const int place_of_last = matrix.tile_bytes - (matrix.pieces - 1) * S::kPieceBytes;
   const int last_blocks = place_of_last < S::kPieceBytes ? 1 : 2;
 #pragma unroll
-  for (int i = 0; i < kWideStages - 1; ++i) {
+  for (int i = 0; i < S::kStages - 1; ++i) {
     if (i < stages) loader.bring(i, i * S::kStageBytes);
     copy_commit();
   }
@@ -247,10 +261,10 @@ __device__ __forceinline__ void run_group(const WideProduct& job, const WideUnit
   next_part(0);
   int slot = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    copy_wait<kWideStages - 2>();
+    copy_wait<S::kStages - 2>();
     group_publish();
     __syncthreads();
-    const int ahead = stage + kWideStages - 1, free_slot = slot == 0 ? kWideStages - 1 : slot - 1;
+    const int ahead = stage + S::kStages - 1, free_slot = slot == 0 ? S::kStages - 1 : slot - 1;
     if (ahead < stages && (job.skipped & kSkipStream) == 0) loader.bring(ahead, free_slot * S::kStageBytes);
     copy_commit();
     if ((job.skipped & kSkipMultiply) == 0) {
@@ -265,7 +279,7 @@ __device__ __forceinline__ void run_group(const WideProduct& job, const WideUnit
         }
       }
     }
-    slot = slot + 1 == kWideStages ? 0 : slot + 1;
+    slot = slot + 1 == S::kStages ? 0 : slot + 1;
   }
   copy_wait<0>();
   finish_group(job, unit, warp);

@@ -2,12 +2,12 @@
 //
 // Eight warps, four by two; a warp has 32 rows of the matrix (two subtiles) and 32 staged rows (four column
 // tiles), high and low parts apart: 64 sums a lane. Columns pass through shared memory 128 at a time, packed
-// weights and staged rows together, three such stages deep. A warp unpacks its weights of a group of columns
-// to registers and multiplies them with all its column tiles. The columns are walked in the order of the
-// parts that warps of the narrow product share; where a part ends its sums are added to the total.
-// Per stage, warp and 4-bit matrix: 136 mma, 128 fma, about 110 instructions of unpacking, 38 loads of 16
-// bytes a lane from shared memory. Bytes from the second-level cache per stage and block: 35 KiB of rows, 9
-// of weights (4 bits).
+// weights and staged rows together, up to four such stages deep. A warp unpacks its weights of a group of
+// columns to registers and multiplies them with all its column tiles. The columns are walked in the order of
+// the parts that warps of the narrow product share; where a part ends its sums are added to the total. Per
+// stage, warp and 4-bit matrix: 136 mma, 128 fma, about 110 instructions of unpacking, 38 loads of 16 bytes a
+// lane from shared memory. Bytes from the second-level cache per stage and block: 35 KiB of rows, 9 of
+// weights (4 bits).
 //
 // What it must reach, computed: a token of 26B-A4B multiplies with 3.08 billion weights, as high and low part
 // 12.3 GFLOP, 13.1 with the biases of 4-bit groups of 64; 11,000 tokens a second are 144 TFLOPS, a quarter of
@@ -20,7 +20,7 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kWideStages = 3;
+inline constexpr int kWideSharedBytes = 227 << 10;
 
 template <Format kFormat, int kGroups, int kSubtiles>
 struct WideShape {
@@ -34,7 +34,8 @@ struct WideShape {
   static constexpr int kValueBytes = kWideTokens * kWideCols * 4;
   static constexpr int kTailBytes = kPieces * kLayout.tail_units() * kWideTokens * 16;
   static constexpr int kStageBytes = kWeightBytes + kValueBytes + kTailBytes;
-  static constexpr int kSharedBytes = kWideStages * kStageBytes;
+  static constexpr int kStages = kWideSharedBytes / kStageBytes < 4 ? kWideSharedBytes / kStageBytes : 4;
+  static constexpr int kSharedBytes = kStages * kStageBytes;
 };
 
 /// What a block multiplies.
@@ -413,7 +414,7 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
   const int place_of_last = matrix.tile_bytes - (matrix.pieces - 1) * S::kPieceBytes;
   const int last_blocks = place_of_last < S::kPieceBytes ? 1 : 2;
 #pragma unroll
-  for (int i = 0; i < kWideStages - 1; ++i) {
+  for (int i = 0; i < S::kStages - 1; ++i) {
     if (i < stages) loader.bring(i, i * S::kStageBytes);
     copy_commit();
   }
@@ -424,9 +425,9 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
   next_part(0);
   int slot = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    copy_wait<kWideStages - 2>();
+    copy_wait<S::kStages - 2>();
     __syncthreads();
-    const int ahead = stage + kWideStages - 1, free_slot = slot == 0 ? kWideStages - 1 : slot - 1;
+    const int ahead = stage + S::kStages - 1, free_slot = slot == 0 ? S::kStages - 1 : slot - 1;
     if (ahead < stages && (job.skipped & kSkipStream) == 0) loader.bring(ahead, free_slot * S::kStageBytes);
     copy_commit();
     if (works) {
@@ -441,7 +442,7 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
         }
       }
     }
-    slot = slot + 1 == kWideStages ? 0 : slot + 1;
+    slot = slot + 1 == S::kStages ? 0 : slot + 1;
   }
   copy_wait<0>();
   if (works) finish_wide(job, unit, warp);
