@@ -35,6 +35,7 @@ Result Forward::step_embedding(Sequence& sequence, const std::vector<float>& emb
 }
 
 Result Forward::run(Sequence& sequence, int token, const Row* embedding) {
+  routing_margin = INFINITY;
   sequence.layers.resize(config_.layers.size());
   State state{.sequence = sequence,
               .token = token,
@@ -176,11 +177,14 @@ Row Forward::experts(const State& state, int index) {
   // The best k, ties to the lower index; shares by softmax over the chosen, then the learned scale of each
   // expert.
   const std::vector<int> order = largest(scores, config_.experts_per_token);
+  const auto score = [&](int e) { return scores[static_cast<size_t>(e)]; };
+  for (int e = 0; e < config_.experts; ++e) {
+    if (std::find(order.begin(), order.end(), e) == order.end())
+      routing_margin = std::min(routing_margin, score(order.back()) - score(e));
+  }
   float total = 0;
   Row shares;
-  for (const int e : order)
-    total +=
-        shares.emplace_back(std::exp(scores[static_cast<size_t>(e)] - scores[static_cast<size_t>(order[0])]));
+  for (const int e : order) total += shares.emplace_back(std::exp(score(e) - score(order[0])));
 
   const Row x = norm(state.stream, moe.pre_norm);
   const int64_t inner = config_.expert_intermediate;

@@ -3,6 +3,7 @@
 // values are kept as floats. Read forward.cpp from the top; it is the model.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -34,6 +35,10 @@ class Forward {
   /// Rounds what is stored for later rows to bf16, as a serving cache does; where K = V that is the one
   /// vector both are made from.
   bool bf16_cache = false;
+
+  /// Of the last step of a mixture: by how much, in the closest of its layers, the last expert chosen led the
+  /// best one left out. Whoever rounds by more may choose another.
+  float routing_margin = INFINITY;
 
   /// Called after every phase with the field it wrote; for comparing executors phase by phase.
   std::function<void(const model::Phase&, const std::vector<float>&)> observe;

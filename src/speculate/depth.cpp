@@ -68,7 +68,11 @@ size_t DepthController::bucket(int sequences) {
 }
 
 void DepthController::passed(int rows, int sequences, double seconds) {
-  if (rows >= 1 && sequences >= 1) curve(sequences).add(rows, seconds);
+  if (rows < 1 || sequences < 1) return;
+  curve(sequences).add(rows, seconds);
+  if (rows != sequences) return;
+  Mean& plain = plain_passes_[bucket(sequences)];
+  if (++plain.count > 0) plain.seconds += seconds;
 }
 
 void DepthController::drafted(int drafter, int sequences, int steps, int rows, double seconds) {
@@ -84,6 +88,11 @@ void DepthController::drafted(int drafter, int sequences, int steps, int rows, d
 double DepthController::plain_seconds(int sequences) const {
   const CostCurve& cost = pass_[bucket(sequences)];
   return cost.measured() && cost.narrowest() <= sequences ? cost.at(sequences) : 0;
+}
+
+double DepthController::mean_plain_seconds(int sequences) const {
+  const Mean& plain = plain_passes_[bucket(sequences)];
+  return plain.count > 0 ? plain.seconds / plain.count : 0;
 }
 
 void DepthController::judged(Record& record, int drafter, int match, int judged, int accepted) {

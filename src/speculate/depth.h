@@ -109,8 +109,11 @@ class DepthController {
   void drafted(int drafter, int sequences, int steps, int rows, double seconds);
   /// A pass with decoding sequences alone.
   void passed(int rows, int sequences, double seconds);
-  /// Seconds of a plain pass over so many sequences; 0 while unknown.
+  /// Seconds of a plain pass over so many sequences as plans take it, without outliers; 0 while unknown.
   double plain_seconds(int sequences) const;
+  /// The mean of the plain passes there were, with everything that disturbed them: what whole rounds, which
+  /// are disturbed as much, can be compared with.
+  double mean_plain_seconds(int sequences) const;
 
  private:
   // The offer a sequence would use, and the probability that its guesses 0 .. i are all right.
@@ -149,6 +152,11 @@ class DepthController {
   std::array<bool, kMostDrafters> dropped_{};
   std::array<CostCurve, kBuckets> pass_;        // by the binary logarithm of the number of sequences
   std::array<CostCurve, kMostDrafters> draft_;  // of a step, or of a block, by rows
+  struct Mean {
+    double seconds = 0;
+    int count = -1;  // the first one pays for cold caches
+  };
+  std::array<Mean, kBuckets> plain_passes_;
   // Plain decoding is what everything is compared with, and a machine's speed changes: it is measured again
   // every 32 rounds at least.
   Backoff plain_{16, 32}, stretch_{8};

@@ -62,8 +62,8 @@ class Speculator {
   void committed(const Subject& subject, const Pass& pass);
   void settled(uint64_t id);
 
-  /// Seconds of a plain pass over so many sequences; 0 while unknown.
-  double plain_seconds(int sequences) const { return controller_.plain_seconds(sequences); }
+  /// Seconds of a plain pass over so many sequences, on average; 0 while unknown.
+  double plain_seconds(int sequences) const { return controller_.mean_plain_seconds(sequences); }
   /// One sentence for each drafter that was dropped.
   const std::vector<std::string>& failures() const { return failures_; }
   std::span<const std::unique_ptr<Drafter>> drafters() const { return drafters_; }

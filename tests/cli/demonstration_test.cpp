@@ -48,6 +48,21 @@ TEST_F(Demonstration, ends_its_replies) {
   EXPECT_EQ(generate({"-n", "2000"})["finish_reason"], "stop id");
 }
 
+TEST_F(Demonstration, adds_and_copies_names_into_json) {
+  EXPECT_NE(generate({"-p", "What is 1234 + 4321?"})["text"].get<std::string>().find("5555"),
+            std::string::npos);
+  const json reply = generate(
+      {"-p", "Write this as JSON: Greta is 60 years old, works as a weaver and lives in Pinehurst."});
+  EXPECT_EQ(json::parse(reply["text"].get<std::string>()),
+            json({{"name", "Greta"}, {"age", 60}, {"job", "weaver"}, {"town", "Pinehurst"}}));
+}
+
+TEST_F(Demonstration, keeps_its_skills_in_four_bits) {
+  const std::string copy = std::string(SLIP_TEST_DATA) + "/../models/tiny-mlx-4bit";
+  const json reply = generate({"-m", copy, "-p", "What is 1234 + 4321?"});
+  EXPECT_NE(reply["text"].get<std::string>().find("5555"), std::string::npos) << reply;
+}
+
 TEST_F(Demonstration, remembers_in_chat) {
   const Result result =
       test::run({"chat", "-t", "1", "--temp", "0"}, "Tell me a story about a fox and a lantern.\n/stats\n");

@@ -30,6 +30,9 @@ TEST(GoldenCase, with_experts_and_its_mlx_copies_passes) {
 TEST(GoldenCase, of_the_unified_kind_passes) {
   expect_all_pass(SLIP_GOLDEN "/unified");
 }
+TEST(GoldenCase, of_the_demonstration_model_with_its_drafters_and_its_mlx_copy_passes) {
+  expect_all_pass(SLIP_TEST_DATA "/golden/tiny");
+}
 TEST(GoldenCase, of_the_tokenizer_passes) {
   expect_all_pass(SLIP_TEST_DATA "/golden/tokenizer");
 }

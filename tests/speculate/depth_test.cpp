@@ -188,6 +188,17 @@ TEST(DepthController, a_fixed_depth_is_kept_whatever_it_costs) {
   for (const int depth : none.depths) EXPECT_EQ(depth, 0);
 }
 
+TEST(DepthController, reports_plain_passes_with_what_disturbed_them_and_plans_without) {
+  const Effort effort = Effort::kSteps;
+  DepthController controller({&effort, 1}, {});
+  controller.passed(1, 1, 9.0);  // cold
+  EXPECT_EQ(controller.mean_plain_seconds(1), 0);
+  for (int i = 0; i < 8; ++i) controller.passed(1, 1, i == 5 ? 0.410 : 0.010);
+  controller.passed(3, 1, 0.5);  // not plain
+  EXPECT_DOUBLE_EQ(controller.mean_plain_seconds(1), 0.06);
+  EXPECT_LT(controller.plain_seconds(1), 0.012);
+}
+
 TEST(DepthController, extends_a_draft_only_where_that_pays) {
   for (const auto& [name, pass] : kCurves) {
     World world{.pass = pass, .step = constant_step, .right = always(0.7)};

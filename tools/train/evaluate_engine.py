@@ -1,7 +1,7 @@
 """Judges models/tiny with the C++ engine: python3 evaluate_engine.py BUILD/slipstream MODEL EVAL.jsonl [--hf ANSWERS.jsonl] [--card FILE]
 
 Needs nothing but Python.  Greedy answers are judged per group as by evaluate.py; with --hf they are also compared with the ids that
-transformers wrote.  Then tokens per pass of every drafter, at temperature 0 and 1, per group, and the first ten stories.  With --card the
+transformers wrote, with a cache of bf16 as usual and with one of floats as transformers has it.  Then tokens per pass of every drafter, at temperature 0 and 1, per group, and the first ten stories.  With --card the
 figures replace those between the marks of a model card.
 """
 import argparse
@@ -49,17 +49,12 @@ def judge(rows, replies, say):
         say("| %s | %.1f %% | %d |" % (group, 100 * right[group] / total[group], total[group]))
 
 
-def compare(rows, replies, path, say):
-    """Ids against those of transformers; a difference is possible only where two tokens are nearly equal."""
+def same_ids(rows, replies, path):
+    """(answers with the ids transformers wrote, answers compared); a difference is possible only where two tokens are nearly equal."""
     with open(path, encoding="utf-8") as lines:
         other = {(a["group"], a["prompt"]): a["ids"] for a in map(json.loads, lines)}
-    same = seen = 0
-    for row, reply in zip(rows, replies):
-        ids = other.get((row["group"], row["text"][:row["prompt"]]))
-        if ids is not None:
-            seen += 1
-            same += ids == reply["tokens"]
-    say("\n%d of %d answers have the same ids as transformers'" % (same, seen))
+    both = [(other.get((row["group"], row["text"][:row["prompt"]])), reply["tokens"]) for row, reply in zip(rows, replies)]
+    return sum(a == b for a, b in both), sum(a is not None for a, _ in both)
 
 
 def passes(rows, replies):
@@ -108,7 +103,9 @@ def main():
     plain = run(options.program, options.model, rows, options.most, "--temp", "0", "--draft-kind", "none")
     judge(rows, plain, say)
     if options.hf:
-        compare(rows, plain, options.hf, say)
+        exact = run(options.program, options.model, rows, options.most, "--temp", "0", "--draft-kind", "none", "--kv", "f32")
+        say("\nThe same ids as transformers: %d of %d answers; with a cache of floats (`--kv f32`) %d of %d."
+            % (*same_ids(rows, plain, options.hf), *same_ids(rows, exact, options.hf)))
     few = [row for row in rows if row["group"] in SPEEDS]
     beside = options.model.rstrip("/")
     kinds = {"assistant, depth 4": ["--draft-kind", "mtp", "--draft-depth", "4", "--draft-model", beside + "-assistant"],

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import render_chat
 import tasks
 
-CHARS_PER_TOKEN = 3.75  # of the tokenizer that train_tokenizer.py makes of this text
+CHARS_PER_TOKEN = 3.44  # of the tokenizer that train_tokenizer.py makes of this text
 SHARD_TOKENS = 500_000
 
 

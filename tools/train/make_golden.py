@@ -142,10 +142,8 @@ def pictures(model, tokenizer, folder, tensors, facts):
     kind = (ids == tiny.ID["<|image|>"]).long()
     more = dict(pixel_values=b["pixel_values"].float(), image_position_ids=b["image_position_ids"], mm_token_type_ids=kind)
     with torch.no_grad():
-        tensors["image_logits"] = model(input_ids=ids, use_cache=False, **more).logits[0]
+        tensors["image_logits"] = model(input_ids=ids, use_cache=False, **more).logits[0, -8:]
         tensors["image_features"] = torch.cat(list(model.model.get_image_features(more["pixel_values"], more["image_position_ids"], return_dict=True).pooler_output))
-    real = (b["image_position_ids"][0] != -1).all(-1)
-    tensors["image_pixel_values"], tensors["image_position_ids"] = b["pixel_values"][0][real].float(), b["image_position_ids"][0][real]
     tensors["image_prompt_ids"], facts["image_soft_tokens"] = ids[0], int(b["num_soft_tokens_per_image"][0])
     facts["image_greedy_tokens"], facts["image_greedy_margin"] = greedy(model, ids, 24, **more)
     facts["image_answer"] = tokenizer.decode(facts["image_greedy_tokens"])

@@ -44,8 +44,8 @@ def new_target():
     return model.float()
 
 
-def load_target(folder):
-    return transformers.Gemma4ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+def load_target(folder, dtype=torch.float32):
+    return transformers.Gemma4ForConditionalGeneration.from_pretrained(folder, dtype=dtype)
 
 
 def standardise(model, pictures):

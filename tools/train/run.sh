@@ -20,7 +20,7 @@ for step in $steps; do
     tokenizer)
       [ -e "$tokenizer" ] || { python3 make_data.py "$out/data" --tokens 6e6 --seed 1 && python3 train_tokenizer.py "$out/tokenizer" "$out"/data/train-*.jsonl --check; } ;;
     target)
-      [ -e "$out/target/config.json" ] || python3 train_target.py "$out" --tokenizer "$tokenizer" --minutes "$(minutes 8)" ;;
+      [ -e "$out/target/config.json" ] || python3 train_target.py "$out" --tokenizer "$tokenizer" --minutes "$(minutes 7.5)" ;;
     own)
       [ -e "$out/own.npz" ] || python3 self_text.py "$out/target" "$out/own.npz" --tokenizer "$tokenizer" --prompts "$(python3 -c "print(int(16384 * $speed))")" ;;
     assistant)

@@ -111,7 +111,7 @@ def main():
     options = parser.parse_args()
     begin = time.time()
     tokenizer = generation.load_tokenizer(options.tokenizer)
-    model = network.load_target(options.target).cuda().eval().bfloat16()
+    model = network.load_target(options.target, torch.bfloat16).cuda().eval()
     asked = prompts(tokenizer, options.prompts, "self")
     written = []
     for at in range(0, len(asked), options.batch):

@@ -2,7 +2,8 @@
 
 BPE with explicit merges over text in which every space is "▁", bytes `<0xNN>` for what is unknown, control tokens
 at the front.  Words are counted once and merged with incremental pair counts, so that it takes seconds.
-Digits never merge, so that a number is read digit by digit; newlines merge only among themselves.
+Digits never merge, so that a number is read digit by digit; newlines merge only among themselves.  The space before a
+capital letter stays alone, so that a name has the same tokens after a space, a quote or a control token, and can be copied.
 DATA: shards of make_data.py.  With --check the result is applied to the data and must give it back.
 """
 import argparse
@@ -17,9 +18,8 @@ SPECIALS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<|tool>", "<tool|>", 
             "<tool_response|>", '<|"|>', "<|think|>", "<|channel>", "<channel|>", "<|turn>", "<turn|>", "<|image>", "<image|>",
             "<|audio>", "<audio|>", "<|image|>", "<|audio|>", "<|video|>"]
 SPECIAL_PATTERN = re.compile("|".join(re.escape(s) for s in sorted(SPECIALS, key=len, reverse=True)))
-# A word with the space before it, one digit, a run of spaces or newlines, or a run of signs.
-WORD = re.compile(r"▁?[^\W\d_]+|\d|\n+|▁+|[^\w\s▁]|\w|\s")
-RARE = 4e-6  # share of all words below which a word has no say in the merges
+# A small word with the space before it, a word with a capital, one digit, a run of newlines or spaces, one sign.
+WORD = re.compile(r"▁?(?![A-ZÄÖÜÉ])[^\W\d_]+|[^\W\d_]+|\d|\n+|▁+|[^\w\s▁]|\w|\s")
 ASCII = [chr(c) for c in range(32 + 1, 127)]
 EXTRA = ["\t", "▁", "é", "ä", "ö", "ü", "ß", "à", "è", "ç", "ñ", "É", "Ä", "Ö", "Ü", "—", "–", "’", "‘", "“", "”", "…", "°", "×", "€"]
 
@@ -103,9 +103,7 @@ def train(counts, size):
     for unit in "\n▁":
         for left, right in ((1, 1), (2, 2), (2, 1), (4, 4)):
             add((unit * left, unit * right))
-    # Rare words (names that were made up) stay in pieces: a model must learn to copy those.
-    rare = sum(counts.values()) * RARE
-    merger = Merger({w: n for w, n in counts.items() if w.strip("\n▁") and n > rare})
+    merger = Merger({w: n for w, n in counts.items() if w.strip("\n▁")})
     while len(vocabulary) < size:
         pair = merger.best()
         if pair is None:

@@ -152,6 +152,9 @@ inline void prefetch(const void*) {}
 inline long long clock_now() {
   return 0;
 }
+inline uint32_t mask_or(uint32_t word, uint32_t mask, uint32_t bits) {
+  return (word & mask) | bits;
+}
 inline uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t which) {
   const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
   uint32_t out = 0;
@@ -171,6 +174,10 @@ T load_fresh(const T* from) {
 inline int shuffle_xor(int value, int mask) {
   return emulator::shuffle_from(value, emulator::lane_index() ^ mask);
 }
+inline int thread_here() {
+  return static_cast<int>(threadIdx.x);
+}
+
 inline float shuffle(float value, int lane) {
   int bits;
   std::memcpy(&bits, &value, sizeof(bits));

@@ -3,8 +3,8 @@ import importlib
 
 import dressing
 
-WEIGHTS = {"stories": 22, "story_questions": 16, "instructions": 12, "arithmetic": 16, "editing": 8, "code": 5,
-           "json_text": 7, "tool_use": 8, "chat": 7, "pictures": 8, "clips": 4, "mixed": 15}
+WEIGHTS = {"stories": 21, "story_questions": 17, "instructions": 12, "arithmetic": 16, "editing": 8, "code": 5,
+           "json_text": 9, "tool_use": 9, "chat": 7, "pictures": 8, "clips": 4, "mixed": 15}
 SEEN = ("pictures", "clips")
 # What the evaluation counts a task under, where the example itself does not say.
 GROUPS = {"arithmetic": "arithmetic_other", "json_text": "instructions", "tool_use": "tool_answer"}

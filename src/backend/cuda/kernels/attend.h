@@ -76,10 +76,11 @@ __device__ inline bool find_unit(const AttendJob& job, const Step& step, int ind
     const int count = (last - first + 1) * kv_heads * tiles;
     if (index < count) {
       unit.group = g;
-      unit.first_query = index % tiles * kQueries;
+      const int rest = index / tiles, block = rest / kv_heads;
+      unit.first_query = (index - rest * tiles) * kQueries;
       unit.queries = min(kQueries, queries - unit.first_query);
-      unit.kv_head = index / tiles % kv_heads;
-      unit.block = first + index / tiles / kv_heads;
+      unit.kv_head = rest - block * kv_heads;
+      unit.block = first + block;
       unit.blocks = last - first + 1;
       return true;
     }
@@ -96,7 +97,8 @@ __device__ __forceinline__ void fetch_tile(const HeadsJob& job, const RowGroup& 
   using T = Tile<kDim>;
   constexpr int kPieces = kDim / 8;  // of 16 bytes
   const std::byte* from = cache_slot(job.cache, rows, job.step, part, kv_head, start);
-  for (int i = threadIdx.x; i < T::kKeys * kPieces; i += kBlockThreads) {
+#pragma unroll 1
+  for (int i = thread_here(); i < T::kKeys * kPieces; i += kBlockThreads) {
     const int key = start + i / kPieces, piece = i % kPieces;
     std::byte* place = to + ((key - start) * T::kStride + piece * 8) * 2;
     if (key >= first && key < min(fresh, end)) {
@@ -117,8 +119,9 @@ __device__ __forceinline__ void make_fresh(const HeadsJob& job, const Step& step
   if (warp >= rows.count) return;
   const int row = rows.first + warp, position = step.row[row].position;
   if (position < start || position >= min(start + T::kKeys, end)) return;
+#pragma unroll 1
   for (int part = 0; part < (job.cache.k_is_v ? 1 : 2); ++part) {
-    const Head head = new_head(job, row, position, kv_head, part, lane);
+    const auto head = new_head<pairs_of(kDim)>(job, row, position, kv_head, part, lane);
     auto* to = reinterpret_cast<std::byte*>((part == 0 ? keys : values) + (position - start) * T::kStride);
     store_head(head, job.cache, to, kDim / 2, lane);
     if (stores)
@@ -127,31 +130,39 @@ __device__ __forceinline__ void make_fresh(const HeadsJob& job, const Step& step
   }
 }
 
-__device__ __forceinline__ bool turns(const Turns& table, int half, int dim) {
-  return dim < table.pairs || (dim >= half && dim < half + table.pairs);
-}
-
-/// Pairs of a query at two dimensions, as multiplied with what the cache holds.
+/// A query, as multiplied with what the cache holds. Where that is the n of K = V: weighted with the norm of
+/// the keys, and its turned dimensions apart, in pairs of bf16.
 template <int kDim>
-__device__ __forceinline__ Split read_query(const AttendJob& job, const float* query, int dim) {
-  float x = query[dim], y = query[dim + 1];
-  if (job.own.cache.k_is_v) {
-    x = turns(job.own.turns, kDim / 2, dim) ? 0 : x * __ldg(job.k_norm + dim);
-    y = turns(job.own.turns, kDim / 2, dim + 1) ? 0 : y * __ldg(job.k_norm + dim + 1);
+__device__ __forceinline__ void store_query(const AttendJob& job, const Head<pairs_of(kDim)>& head, int lane,
+                                            float* query, uint16_t* high, uint16_t* low) {
+  constexpr int kHalf = kDim / 2;
+  if (!job.own.cache.k_is_v) return store_floats(head, query, kHalf, lane);
+  const int pairs = job.own.turns.pairs;
+#pragma unroll
+  for (int j = 0; j < pairs_of(kDim); ++j) {
+    const int i = lane + 32 * j;
+    if (i >= kHalf) continue;
+    const bool turned = i < pairs;
+    query[i] = turned ? 0 : head.a[j] * __ldg(job.k_norm + i);
+    query[i + kHalf] = turned ? 0 : head.b[j] * __ldg(job.k_norm + i + kHalf);
+    if (!turned) continue;
+    const Split parts = split_bf16(head.a[j], head.b[j]);
+    high[i] = static_cast<uint16_t>(parts.high);
+    high[pairs + i] = static_cast<uint16_t>(parts.high >> 16);
+    low[i] = static_cast<uint16_t>(parts.low);
+    low[pairs + i] = static_cast<uint16_t>(parts.low >> 16);
   }
-  return split_bf16(x, y);
-}
-
-/// Turned dimension i of a head: its place in the head.
-__device__ __forceinline__ int turned_place(const Turns& table, int half, int i) {
-  return i < table.pairs ? i : half + i - table.pairs;
+  const int padding = 2 * pairs + lane;  // fewer than 16
+  if (padding < turned_dims(pairs)) high[padding] = low[padding] = 0;
 }
 
 /// The turned dimensions of the tile's keys, from the n they are made of.
 template <int kDim>
-__device__ void turn_keys(const AttendJob& job, int start, const uint16_t* n, uint16_t* high, uint16_t* low) {
+__device__ __forceinline__ void turn_keys(const AttendJob& job, int start, const uint16_t* n, uint16_t* high,
+                                          uint16_t* low) {
   using T = Tile<kDim>;
   const int pairs = job.own.turns.pairs, stride = turned_dims(pairs) + 8;
+#pragma unroll 1
   for (int i = threadIdx.x; i < T::kKeys * pairs; i += kBlockThreads) {
     const int key = i / pairs, pair = i % pairs;
     const uint16_t* row = n + key * T::kStride;
@@ -180,8 +191,9 @@ __device__ __forceinline__ void row_operand(const uint16_t* rows, int stride, in
 }
 
 /// One row and head: its blocks of keys in the order of position, by one warp.
-__device__ inline void merge_blocks(const AttendJob& job, const Step& state, int row, int head) {
-  const int lane = threadIdx.x % 32, kind = job.sliding ? 0 : 1, dims = job.own.head_dim;
+template <int kDim>
+__device__ __forceinline__ void merge_blocks(const AttendJob& job, const Step& state, int row, int head) {
+  const int lane = threadIdx.x % 32, kind = job.sliding ? 0 : 1;
   const StepRow& step = state.row[row];
   const int offset = KeyBlocks::of(job.sliding, state.group[step.group].first_key[kind]);
   const int first = KeyBlocks::of(job.sliding, step.first[kind]) - offset;
@@ -194,11 +206,13 @@ __device__ inline void merge_blocks(const AttendJob& job, const Step& state, int
     return load_fresh(reinterpret_cast<const float2*>(job.weights + place(block) * 2));
   };
   float highest = kNothing;
+#pragma unroll 1
   for (int block = lane; block < count; block += 32) highest = fmaxf(highest, weights_of(block).x);
   highest = warp_max(highest);
-  constexpr int kFours = 4;  // of a lane: heads of up to 512
+  constexpr int kFours = (kDim + 127) / 128;  // of a lane
   float4 values[kFours] = {};
   float sum = 0;
+#pragma unroll 1
   for (int base = 0; base < count; base += 32) {
     const float2 mine = weights_of(base + lane);
     const float scale = expf(mine.x - highest);
@@ -207,11 +221,11 @@ __device__ inline void merge_blocks(const AttendJob& job, const Step& state, int
     for (int j = 0; j < end; ++j) {
       const float weight = shuffle(scale, j);
       sum = fmaf(weight, shuffle(mine.y, j), sum);
-      const float* from = job.partials + place(base + j) * dims;
+      const float* from = job.partials + place(base + j) * kDim;
 #pragma unroll
       for (int i = 0; i < kFours; ++i) {
         const int dim = 4 * (lane + 32 * i);
-        if (dim >= dims) continue;
+        if (dim >= kDim) continue;
         const float4 part = load_fresh(reinterpret_cast<const float4*>(from + dim));
         values[i] = make_float4(fmaf(weight, part.x, values[i].x), fmaf(weight, part.y, values[i].y),
                                 fmaf(weight, part.z, values[i].z), fmaf(weight, part.w, values[i].w));
@@ -221,15 +235,17 @@ __device__ inline void merge_blocks(const AttendJob& job, const Step& state, int
 #pragma unroll
   for (int i = 0; i < kFours; ++i) {
     const int dim = 4 * (lane + 32 * i);
-    if (dim >= dims) continue;
+    if (dim >= kDim) continue;
     const float4& v = values[i];
-    *reinterpret_cast<float4*>(job.out + row * job.out_stride + head * dims + dim) =
+    *reinterpret_cast<float4*>(job.out + row * job.out_stride + head * kDim + dim) =
         make_float4(v.x / sum, v.y / sum, v.z / sum, v.w / sum);
   }
 }
 
 template <int kDim>
-__device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Step& step, int work) {
+__device__ __noinline__ void attend_heads(int job_place, int step_place, int work) {
+  const AttendJob& attend_job = *shared_at<const AttendJob>(job_place);
+  const Step& step = *shared_at<const Step>(step_place);
   const HeadsJob& job = attend_job.own;
   using T = Tile<kDim>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -258,26 +274,31 @@ __device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Ste
     const int first = max(rows.first_key[kind], KeyBlocks::start(attend_job.sliding, unit.block));
     const int end = min(rows.end_key[kind], KeyBlocks::start(attend_job.sliding, unit.block + 1));
     const int fresh = job.stores ? step.row[first_row].position : end;
-    const auto fetch = [&](int part, int start) {
-      fetch_tile<kDim>(job, rows, unit.kv_head, part, start, first, fresh, end,
-                       shared + (part == 0 ? plan.keys : plan.values));
+    const auto fetch = [&](int first_part, int last_part, int start) {
+#pragma unroll 1
+      for (int part = first_part; part <= last_part; ++part)
+        fetch_tile<kDim>(job, rows, unit.kv_head, part, start, first, fresh, end,
+                         shared + (part == 0 ? plan.keys : plan.values));
+      copy_commit();
     };
+    const int last_part = job.cache.k_is_v ? 0 : 1;
     const int first_start = first / T::kKeys * T::kKeys;
-    fetch(0, first_start);
-    if (!job.cache.k_is_v && !plan.in_values) fetch(1, first_start);
-    copy_commit();
+    fetch(0, plan.in_values ? 0 : last_part, first_start);
 
     // Queries, one a warp; then this warp's dimensions of all of them to registers, turned ones to shared
     // memory.
     auto* queries = reinterpret_cast<float*>(shared + plan.queries);
     {
-      Head head = {};
+      Head<pairs_of(kDim)> head = {};
       if (warp < unit.queries) {
-        head = read_head(job.query + row_of(warp) * job.query_stride + head_of(warp) * kDim, kDim / 2, lane);
+        const int row = row_of(warp);
+        head = read_head<pairs_of(kDim)>(job.query + row * job.query_stride + head_of(warp) * kDim, kDim / 2,
+                                         lane);
         norm_head(head, job.q_norm, kDim / 2, lane, job.epsilon);
-        turn_head(head, job.turns, step.row[row_of(warp)].position, lane);
+        turn_head(head, job.turns, step.row[row].position, lane);
       }
-      store_floats(head, queries + warp * kDim, kDim / 2, lane);
+      store_query<kDim>(attend_job, head, lane, queries + warp * kDim, query_high + warp * turned_stride,
+                        query_low + warp * turned_stride);
     }
     __syncthreads();
     uint32_t q_high[T::kStepsPerWarp][4], q_low[T::kStepsPerWarp][4];
@@ -287,19 +308,15 @@ __device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Ste
       for (int i = 0; i < 4; ++i) {
         const int dim = (split * T::kStepsPerWarp + s) * 16 + 2 * t + 8 * (i / 2);
         Split parts{0, 0};
-        if (split < T::kSplit) parts = read_query<kDim>(attend_job, queries + (g + 8 * (i % 2)) * kDim, dim);
+        if (split < T::kSplit) {
+          const float2 two = *reinterpret_cast<const float2*>(queries + (g + 8 * (i % 2)) * kDim + dim);
+          parts = split_bf16(two.x, two.y);
+        }
         q_high[s][i] = parts.high;
         q_low[s][i] = parts.low;
       }
     }
     if (job.cache.k_is_v) {
-      for (int i = threadIdx.x; i < kQueries * turned; i += kBlockThreads) {
-        const int q = i / turned, dim = i % turned;
-        const float x = dim < 2 * pairs ? queries[q * kDim + turned_place(job.turns, kDim / 2, dim)] : 0;
-        const Split parts = split_bf16(x, 0);
-        query_high[q * turned_stride + dim] = static_cast<uint16_t>(parts.high);
-        query_low[q * turned_stride + dim] = static_cast<uint16_t>(parts.low);
-      }
       // Padded dimensions of keys are never written by turn_keys().
       for (int i = threadIdx.x; i < T::kKeys * (turned - 2 * pairs); i += kBlockThreads) {
         const int key = i / (turned - 2 * pairs), dim = 2 * pairs + i % (turned - 2 * pairs);
@@ -308,8 +325,7 @@ __device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Ste
     }
     if (plan.in_values) {
       __syncthreads();  // queries are in registers
-      fetch(1, first_start);
-      copy_commit();
+      fetch(1, 1, first_start);
     }
 
     // This warp's query, and what it sees.
@@ -322,9 +338,7 @@ __device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Ste
     for (int start = first_start; start < end; start += T::kKeys) {
       if (start > first_start) {
         __syncthreads();  // the tile before has been used
-        fetch(0, start);
-        if (!job.cache.k_is_v) fetch(1, start);
-        copy_commit();
+        fetch(0, last_part, start);
       }
       if (job.stores)
         make_fresh<kDim>(job, step, rows, unit.kv_head, start, end, unit.first_query == 0, keys, values);
@@ -347,6 +361,7 @@ __device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Ste
             mma(sums, q_low[s], b0, b1);
           }
           if (job.cache.k_is_v) {
+#pragma unroll 1
             for (int s = split; s < turned / 16; s += T::kSplit) {
               uint32_t a_high[4], a_low[4];
               row_operand(query_high, turned_stride, s * 16, a_high);
@@ -453,13 +468,15 @@ __device__ __noinline__ void attend_heads(const AttendJob& attend_job, const Ste
     }
     __syncthreads();
     if (*shared_at<const int>(plan.last) != 0 && warp < unit.queries)
-      merge_blocks(attend_job, step, row_of(warp), head_of(warp));
+      merge_blocks<kDim>(attend_job, step, row_of(warp), head_of(warp));
     __syncthreads();
   }
 }
 
-__device__ inline void attend(const AttendJob& job, const Step& step, int work) {
-  switch (job.own.cache.head_dim) {
+/// The job and the step lie in shared memory, at these places: as references they would be read like any
+/// memory, and more slowly.
+__device__ __forceinline__ void attend(int job, int step, int work) {
+  switch (shared_at<const AttendJob>(job)->own.cache.head_dim) {
     case 16: return attend_heads<16>(job, step, work);
     case 32: return attend_heads<32>(job, step, work);
     case 64: return attend_heads<64>(job, step, work);

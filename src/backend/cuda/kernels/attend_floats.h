@@ -9,15 +9,15 @@ namespace slip::backend::cuda {
 
 __device__ inline void attend_floats_head(const AttendJob& attend, const Step& state, int index) {
   const HeadsJob& job = attend.own;
-  const int lane = threadIdx.x % 32;
+  const int lane = thread_here() % 32;
   const int row = index / job.heads, head = index % job.heads, kind = attend.sliding ? 0 : 1;
   const int dims = job.cache.head_dim, half = dims / 2;
   const int kv_head = head / (job.heads / job.cache.kv_heads);
   const StepRow& step = state.row[row];
   const RowGroup& group = state.group[step.group];
   const int first = step.first[kind], end = step.end[kind];
-  const Head query = read_head(job.query + row * job.query_stride + head * dims, half, lane);
-  Head sum = {};
+  const Head<> query = read_head(job.query + row * job.query_stride + head * dims, half, lane);
+  Head<> sum = {};
   float most = -INFINITY, total = 0;
   for (int position = first; position < end; ++position) {
     const auto part = [&](int which) {
@@ -25,8 +25,8 @@ __device__ inline void attend_floats_head(const AttendJob& attend, const Step& s
           reinterpret_cast<const float*>(cache_slot(job.cache, group, job.step, which, kv_head, position)),
           half, lane);
     };
-    Head key = part(0);
-    const Head value = job.cache.k_is_v ? key : part(1);
+    Head<> key = part(0);
+    const Head<> value = job.cache.k_is_v ? key : part(1);
     if (job.cache.k_is_v) {
 #pragma unroll
       for (int j = 0; j < kMostPairs; ++j) {
@@ -63,8 +63,7 @@ __device__ inline void attend_floats_head(const AttendJob& attend, const Step& s
 
 __device__ inline void attend_floats(const AttendJob& job, const Step& state) {
   const int warps = static_cast<int>(gridDim.x) * kWarps;
-  for (int i =
-           static_cast<int>(threadIdx.x) / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  for (int i = thread_here() / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
        i < job.own.rows * job.own.heads; i += warps)
     attend_floats_head(job, state, i);
 }

@@ -24,7 +24,8 @@ struct Turn {
 };
 __device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pair) {
   const auto read = [](const float* table, int64_t index) {
-    return Turn{__ldg(table + 2 * index), __ldg(table + 2 * index + 1)};
+    const float2 both = __ldg(reinterpret_cast<const float2*>(table) + index);
+    return Turn{both.x, both.y};
   };
   const Turn base = read(turns.base, static_cast<int64_t>(position / kCachePage) * turns.pairs + pair);
   const Turn page = read(turns.page, static_cast<int64_t>(position % kCachePage) * turns.pairs + pair);

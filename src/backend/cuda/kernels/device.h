@@ -66,6 +66,14 @@ __device__ __forceinline__ std::byte* shared_memory() {
   return reinterpret_cast<std::byte*>(slip_shared);
 }
 
+/// threadIdx.x, asked for anew: what is derived from it is worked out where it is needed, not before all
+/// phases of a step, to wait in local memory.
+__device__ __forceinline__ int thread_here() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 /// Says what was awaited and stops the kernel.
 [[noreturn]] __device__ __noinline__ inline void give_up(Awaited what, int detail) {
   const Watch& watch = *reinterpret_cast<const Watch*>(shared_memory());
@@ -216,6 +224,12 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
+}
+/// (word & mask) | bits, in one instruction, which the compiler does not find where both are constants.
+__device__ __forceinline__ uint32_t mask_or(uint32_t word, uint32_t mask, uint32_t bits) {
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(word), "r"(mask), "r"(bits));
+  return out;
 }
 /// Bytes of two words, 0 to 3 of a and 4 to 7 of b, by the hexadecimal digits of `which`.
 __device__ __forceinline__ uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t which) {

@@ -23,9 +23,9 @@ __device__ inline void best_of_warp(float& value, int& index) {
 
 /// By one block: warp n chooses for row n. Then thread e lists who chose expert e.
 __device__ inline void route(const RouteJob& job, int work) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
   auto* slots = reinterpret_cast<int*>((shared_memory() + work));  // [experts][kMaxRows]
-  for (int i = threadIdx.x; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
+  for (int i = thread; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
   __syncthreads();
   if (warp < job.rows) {
     float scores[kScoresPerLane];
@@ -62,7 +62,7 @@ __device__ inline void route(const RouteJob& job, int work) {
     for (int slot = lane; slot < job.chosen; slot += 32) job.list->share[warp][slot] /= total;
   }
   __syncthreads();
-  const int e = threadIdx.x;
+  const int e = thread;
   const auto chosen = [&](int expert) {
     for (int n = 0; n < job.rows; ++n) {
       if (slots[expert * kMaxRows + n] >= 0) return true;
@@ -87,15 +87,15 @@ inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up
 
 /// One row by a block of threads, all of it under way at once.
 __device__ inline void combine_row(const CombineJob& job, const float* row_shares, int row, int work) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
   auto* partial = shared_at<float>(work);  // [2][16]
   float* shares = partial + 32;            // [kMaxChosen]
-  for (int slot = threadIdx.x; slot < job.chosen; slot += kBlockThreads)
+  for (int slot = thread; slot < job.chosen; slot += kBlockThreads)
     shares[slot] = load_fresh(row_shares + slot);
   __syncthreads();
   float* dense = job.dense + row * job.dense_stride;
   float4 one[kCombineTurns], sum[kCombineTurns];
-  const auto col_of = [](int turn) { return (turn * kBlockThreads + static_cast<int>(threadIdx.x)) * 4; };
+  const auto col_of = [&](int turn) { return (turn * kBlockThreads + thread) * 4; };
 #pragma unroll
   for (int i = 0; i < kCombineTurns; ++i) {
     one[i] = read_four(dense, col_of(i), job.cols, true);
@@ -153,14 +153,14 @@ __device__ inline void choose_for_row(const ClusterJob& job, int row, int work) 
   auto* scores = reinterpret_cast<float*>((shared_memory() + work));
   auto* best = scores + job.clusters;               // [16]
   auto* where = reinterpret_cast<int*>(best + 16);  // [16]
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (int i = threadIdx.x; i < job.clusters; i += kBlockThreads)
+  const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+  for (int i = thread; i < job.clusters; i += kBlockThreads)
     scores[i] = load_fresh(job.scores + row * job.stride + i);
   for (int round = 0; round < job.kept; ++round) {
     __syncthreads();
     float value = -INFINITY;
     int index = job.clusters;
-    for (int i = threadIdx.x; i < job.clusters; i += kBlockThreads) {
+    for (int i = thread; i < job.clusters; i += kBlockThreads) {
       if (scores[i] > value) {
         value = scores[i];
         index = i;
@@ -172,7 +172,7 @@ __device__ inline void choose_for_row(const ClusterJob& job, int row, int work) 
       where[warp] = index;
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (thread == 0) {
       for (int w = 1; w < kBlockThreads / 32; ++w) {
         if (best[w] > best[0] || (best[w] == best[0] && where[w] < where[0])) {
           best[0] = best[w];
@@ -183,7 +183,7 @@ __device__ inline void choose_for_row(const ClusterJob& job, int row, int work) 
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (thread == 0) {
     int count = 0;
     for (int i = 0; i < job.clusters && count < job.kept; ++i) {
       if (scores[i] == scores[i]) continue;

@@ -6,15 +6,21 @@
 namespace slip::backend::cuda {
 
 inline constexpr int kMostPairs = 8;  // of a lane: heads of up to 512
+/// Of a lane, where the size of the heads is known.
+__host__ __device__ constexpr int pairs_of(int dims) {
+  return dims <= 64 ? 1 : dims / 64;
+}
 
+template <int kPairs = kMostPairs>
 struct Head {
-  float a[kMostPairs], b[kMostPairs];  // x[i], x[i + half] for i = lane + 32 j
+  float a[kPairs], b[kPairs];  // x[i], x[i + half] for i = lane + 32 j
 };
 
-__device__ inline Head read_head(const float* from, int half, int lane) {
-  Head head;
+template <int kPairs = kMostPairs>
+__device__ __forceinline__ Head<kPairs> read_head(const float* from, int half, int lane) {
+  Head<kPairs> head;
 #pragma unroll
-  for (int j = 0; j < kMostPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     const int i = lane + 32 * j;
     head.a[j] = i < half ? load_fresh(from + i) : 0;
     head.b[j] = i < half ? load_fresh(from + i + half) : 0;
@@ -22,14 +28,15 @@ __device__ inline Head read_head(const float* from, int half, int lane) {
   return head;
 }
 
-__device__ inline void norm_head(Head& head, const float* weight, int half, int lane, float epsilon) {
+template <int kPairs>
+__device__ __forceinline__ void norm_head(Head<kPairs>& head, const float* weight, int half, int lane,
+                                          float epsilon) {
   float squares = 0;
 #pragma unroll
-  for (int j = 0; j < kMostPairs; ++j)
-    squares = fmaf(head.a[j], head.a[j], fmaf(head.b[j], head.b[j], squares));
+  for (int j = 0; j < kPairs; ++j) squares = fmaf(head.a[j], head.a[j], fmaf(head.b[j], head.b[j], squares));
   const float factor = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(2 * half) + epsilon);
 #pragma unroll
-  for (int j = 0; j < kMostPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     const int i = lane + 32 * j;
     if (i >= half) continue;
     head.a[j] *= factor * (weight != nullptr ? __ldg(weight + i) : 1.0f);
@@ -37,9 +44,10 @@ __device__ inline void norm_head(Head& head, const float* weight, int half, int 
   }
 }
 
-__device__ inline void turn_head(Head& head, const Turns& turns, int position, int lane) {
+template <int kPairs>
+__device__ __forceinline__ void turn_head(Head<kPairs>& head, const Turns& turns, int position, int lane) {
 #pragma unroll
-  for (int j = 0; j < kMostPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     const int i = lane + 32 * j;
     if (i >= turns.pairs) continue;
     const Turn turn = turn_at(turns, position, i);

@@ -56,7 +56,12 @@ inline constexpr int kNowhere = -1, kToPick = -2;
 
 struct Segment {
   PackedMatrix matrix;
+  // Its blocks take groups of kWarps / parts tiles: `each` of them, the first `more` blocks one more. Of a
+  // stack these two depend on the list. StepList::add_product() fills this in.
   int first_block = 0, blocks = 0;
+  int groups = 0;  // of one matrix
+  int each = 0, more = 0;
+  int parts_log = 0;
   Input in;
   bool normed = false;
   const float* norm = nullptr;  // [cols] weight; null = 1
@@ -93,9 +98,12 @@ struct RouteJob {
 struct alignas(16) Job {
   Segment segments[kMaxSegments];
   int segment_count = 0;
+  int blocks = 0;         // of all segments
+  bool stacked = false;   // some segment reads a list
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
-  int list_number = 0;    // jobs with the same number read the same list
+  int passes = 0;
+  int list_number = 0;  // jobs with the same number read the same list
   const MatrixList* list = nullptr;
   RouteJob route;
 };
@@ -113,6 +121,9 @@ enum Skipped : int {
 struct SharedPlan {
   int watch = 0;     // the first thing; see watch.h
   int arrivals = 0;  // [kWarps][slots]
+  int streams = 0;   // [kWarps] Stream, and
+  int ahead = 0;     // [kWarps] StreamAhead; see stream.h
+  int list = 0;      // KnownList
   int jobs = 0;      // the product at hand and the next one
   int phases = 0;    // the phase at hand and the next one
   int step = 0;      // Step, without its pages

@@ -7,7 +7,7 @@
 namespace slip::backend::cuda {
 
 __device__ inline void mix_one_layer(const PerLayerJob& job, int index) {
-  const int lane = threadIdx.x % 32;
+  const int lane = thread_here() % 32;
   const int row = index / job.layers, first = index % job.layers * job.dim;
   float* mixed = job.mixed + row * job.stride + first;
   const float* table = job.table + row * job.table_stride + first;
@@ -25,8 +25,7 @@ __device__ inline void mix_one_layer(const PerLayerJob& job, int index) {
 
 __device__ inline void mix_per_layer(const PerLayerJob& job) {
   const int warps = static_cast<int>(gridDim.x) * kWarps;
-  for (int i =
-           static_cast<int>(threadIdx.x) / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  for (int i = thread_here() / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
        i < job.rows * job.layers; i += warps)
     mix_one_layer(job, i);
 }

@@ -14,7 +14,7 @@ namespace slip::backend::cuda {
 /// Two codes of 4 bits as bf16 with an offset: 0x4300 = 128, 0x4500 = 2048.
 template <uint32_t kMagic>
 __device__ __forceinline__ uint32_t nibbles(uint32_t word) {
-  return (word & 0x000f000fu) | kMagic;
+  return mask_or(word, 0x000f000fu, kMagic);
 }
 template <uint32_t kMagic>
 __device__ __forceinline__ void unpack(uint32_t word, uint32_t (&a)[4]) {
@@ -35,37 +35,34 @@ struct Piece {
   static constexpr int kBytes = kSubtiles * (1024 + kHeaderBytes);
 
   /// The piece at `place` in shared memory is number `index` of its tile.
-  __device__ static __forceinline__ void multiply(int place, int index, const Stage& stage, Sums& sums) {
+  __device__ static __forceinline__ void multiply(int lane, int place, int index, const Stage& stage,
+                                                  Sums& sums) {
     if constexpr (kFormat == Format::kBf16) {
-      multiply_floats(place, index, stage, sums);
+      multiply_floats(lane, place, index, stage, sums);
     } else {
       constexpr int kBlocks = kFormat == Format::kAffine4 ? 2 : 1;  // of 64 columns
       uint4 scales[kSubtiles][(kPieceGroups + 1) / 2];
 #pragma unroll
-      for (int s = 0; s < kSubtiles; ++s) load_scales(place + s * kHeaderBytes, scales[s]);
+      for (int s = 0; s < kSubtiles; ++s) load_scales(lane, place + s * kHeaderBytes, scales[s]);
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block)
-        multiply_block(place, index * kBlocks + block, block, stage, scales, sums);
-      add_biases(index, stage, scales, sums);
+        multiply_block(lane, place, index * kBlocks + block, block, stage, scales, sums);
+      add_biases(lane, index, stage, scales, sums);
     }
   }
 
  private:
-  __device__ static int lane() {
-    return threadIdx.x % 32;
-  }
-
-  __device__ static __forceinline__ void multiply_floats(int place, int index, const Stage& stage,
+  __device__ static __forceinline__ void multiply_floats(int lane, int place, int index, const Stage& stage,
                                                          Sums& sums) {
     uint4 x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = shared_at<const uint4>(stage.rows)[(index * kTiles + tile) * 32 + lane()];
+      x[tile] = shared_at<const uint4>(stage.rows)[(index * kTiles + tile) * 32 + lane];
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
       for (int s = 0; s < kSubtiles; ++s) {
-        const uint4 words = shared_at<const uint4>(place)[(s * 2 + step) * 32 + lane()];
+        const uint4 words = shared_at<const uint4>(place)[(s * 2 + step) * 32 + lane];
         const uint32_t a[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile)
@@ -75,8 +72,9 @@ struct Piece {
   }
 
   /// Scales and biases of rows g and g + 8, two groups to a word of four.
-  __device__ static __forceinline__ void load_scales(int place, uint4 (&scales)[(kPieceGroups + 1) / 2]) {
-    const int g = lane() / 4;
+  __device__ static __forceinline__ void load_scales(int lane, int place,
+                                                     uint4 (&scales)[(kPieceGroups + 1) / 2]) {
+    const int g = lane / 4;
     if constexpr (kPieceGroups == 1) {
       const uint2 two = shared_at<const uint2>(place)[g];
       scales[0] = make_uint4(two.x, two.y, 0, 0);
@@ -97,7 +95,7 @@ struct Piece {
 
   /// 64 columns: number `number` of the rows, `block` of the piece.
   __device__ static __forceinline__ void multiply_block(
-      int place, int number, int block, const Stage& stage,
+      int lane, int place, int number, int block, const Stage& stage,
       const uint4 (&scales)[kSubtiles][(kPieceGroups + 1) / 2], Sums& sums) {
     constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
     uint4 codes[kSubtiles][kPlanes];
@@ -106,7 +104,7 @@ struct Piece {
 #pragma unroll
       for (int plane = 0; plane < kPlanes; ++plane) {
         codes[s][plane] = shared_at<const uint4>(
-            place + kSubtiles * kHeaderBytes)[((block * kSubtiles + s) * kPlanes + plane) * 32 + lane()];
+            place + kSubtiles * kHeaderBytes)[((block * kSubtiles + s) * kPlanes + plane) * 32 + lane];
       }
     }
     constexpr int kSteps = 4 / kGroups;  // of a group
@@ -119,7 +117,7 @@ struct Piece {
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
           const int half = number * 2 + group * kSteps / 2 + i;
-          x[i][tile] = shared_at<const uint4>(stage.rows)[(half * kTiles + tile) * 32 + lane()];
+          x[i][tile] = shared_at<const uint4>(stage.rows)[(half * kTiles + tile) * 32 + lane];
         }
       }
 #pragma unroll
@@ -135,7 +133,7 @@ struct Piece {
             const uint32_t b0 = i % 2 == 0 ? two.x : two.z, b1 = i % 2 == 0 ? two.y : two.w;
             if (i == 0) {
               const float4 from = shared_at<const float4>(
-                  stage.starts)[((number * kGroups + group) * kTiles + tile) * 4 + lane() % 4];
+                  stage.starts)[((number * kGroups + group) * kTiles + tile) * 4 + lane % 4];
               const float start[4] = {from.x, from.y, from.z, from.w};
               mma(raw[s][tile], a, b0, b1, start);
             } else {
@@ -169,21 +167,20 @@ struct Piece {
     }
   }
 
-  __device__ static __forceinline__ void add_biases(int index, const Stage& stage,
+  __device__ static __forceinline__ void add_biases(int lane, int index, const Stage& stage,
                                                     const uint4 (&scales)[kSubtiles][(kPieceGroups + 1) / 2],
                                                     Sums& sums) {
     uint32_t x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] =
-          lane() < 16 ? shared_at<const uint32_t>(stage.biases)[(index * kTiles + tile) * 16 + lane()] : 0;
+      x[tile] = lane < 16 ? shared_at<const uint32_t>(stage.biases)[(index * kTiles + tile) * 16 + lane] : 0;
 #pragma unroll
     for (int s = 0; s < kSubtiles; ++s) {
       uint32_t one = bias_word(scales[s], 0), two = one;
       if constexpr (kPieceGroups == 2) two = bias_word(scales[s], 1);
       if constexpr (kPieceGroups == 4) {
         // Lanes t = 0, 2 have groups 0 and 1, lanes 1, 3 groups 2 and 3.
-        const bool odd = lane() % 2 != 0;
+        const bool odd = lane % 2 != 0;
         one = odd ? bias_word(scales[s], 2) : bias_word(scales[s], 0);
         two = odd ? bias_word(scales[s], 3) : bias_word(scales[s], 1);
       }

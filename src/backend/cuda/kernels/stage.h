@@ -49,34 +49,24 @@ __device__ __forceinline__ T* shared_at(int place) {
   return reinterpret_cast<T*>(shared_memory() + place);
 }
 
-/// Columns col .. col + 3 of a row; zero past the end. Rows start on 16 bytes and have room for whole fours.
+/// Columns col .. col + 3 of a row; zero past the end. Rows start on 16 bytes and have whole fours of
+/// columns.
 __device__ __forceinline__ float4 read_four(const float* row, int col, int cols, bool wanted) {
   float4 four = make_float4(0, 0, 0, 0);
   if (wanted && col < cols) four = load_fresh(reinterpret_cast<const float4*>(row + col));
-  if (col + 3 >= cols) {
-    if (col + 1 >= cols) four.y = 0;
-    if (col + 2 >= cols) four.z = 0;
-    four.w = 0;
-  }
   return four;
 }
+/// The same of a norm, 1 without one.
 __device__ __forceinline__ float4 read_weights(const float* weights, int col, int cols) {
-  if (weights == nullptr) return make_float4(1, 1, 1, 1);
-  if (col + 3 < cols) return __ldg(reinterpret_cast<const float4*>(weights + col));
-  return make_float4(col < cols ? __ldg(weights + col) : 0, col + 1 < cols ? __ldg(weights + col + 1) : 0,
-                     col + 2 < cols ? __ldg(weights + col + 2) : 0, 0);
+  float4 four = make_float4(1, 1, 1, 1);
+  if (weights != nullptr && col < cols) four = __ldg(reinterpret_cast<const float4*>(weights + col));
+  return four;
 }
 __device__ __forceinline__ float squares_of(float4 x, float sum) {
   return fmaf(x.x, x.x, fmaf(x.y, x.y, fmaf(x.z, x.z, fmaf(x.w, x.w, sum))));
 }
 __device__ __forceinline__ void store_four(float* row, int col, int cols, float4 x) {
-  if (col + 3 < cols) {
-    *reinterpret_cast<float4*>(row + col) = x;
-    return;
-  }
-  if (col < cols) row[col] = x.x;
-  if (col + 1 < cols) row[col + 1] = x.y;
-  if (col + 2 < cols) row[col + 2] = x.z;
+  if (col < cols) *reinterpret_cast<float4*>(row + col) = x;
 }
 
 /// Lane n of every warp gets 1 / rms of row n, from the sums that all warps left.
@@ -87,21 +77,10 @@ __device__ __forceinline__ float row_factor(const float* partial, int cols, floa
   for (int w = 0; w < kWarps; ++w) sum += partial[w * kMaxRows + n];
   return 1.0f / sqrtf(sum / static_cast<float>(cols) + epsilon);
 }
-template <int kRows>
-__device__ __forceinline__ void leave_squares(const float (&squares)[kRows], int first, int count,
-                                              float* partial) {
-#pragma unroll
-  for (int n = 0; n < kRows; ++n) {
-    if (n >= count) continue;
-    const float sum = warp_sum(squares[n]);
-    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32 * kMaxRows + first + n] = sum;
-  }
-}
-
 /// Four columns of row n (of its tile, r) as operands, and what their groups need.
 template <int kTiles>
-__device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix& matrix, int col, int n,
-                                         float4 x, bool wanted) {
+__device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix& matrix, int thread, int col,
+                                         int n, float4 x, bool wanted) {
   const int tile = n / 4, r = n % 4;
   const Split one = split_bf16(x.x, x.y), two = split_bf16(x.z, x.w);
   if (wanted) {
@@ -125,7 +104,7 @@ __device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix&
       low += more_low;
     }
   }
-  if (!wanted || threadIdx.x % static_cast<unsigned>(lanes) != 0) return;
+  if (!wanted || (thread & (lanes - 1)) != 0) return;
   const int group = col / 64 * matrix.groups + (matrix.groups == 2 ? col / 32 % 2 : 0);
   const float offset = -code_offset(matrix.format);
   auto* starts = shared_at<float>(stage.starts) + ((group * kTiles + tile) * 4 + r / 2) * 4 + r % 2;
@@ -147,177 +126,186 @@ __device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix&
   }
 }
 
-/// Staging in blocks of kRows rows by kTurns turns, whose loads are under way together.
+/// Staging in blocks of kRows rows by kTurns turns of the threads, whose loads are under way together. One
+/// of the two is 1, and an item is a row or a turn.
 template <int kTiles, int kRows, int kTurns>
 struct Stager {
+  static constexpr int kItems = kRows * kTurns;
+  static_assert(kRows == 1 || kTurns == 1);
+  using Items = float4[kItems];
   const Segment& segment;
   const MatrixList* list;
-  const StagedRows rows;
-  const Stage stage;
+  const StagedRows& rows;
+  const Stage& stage;
   const bool keeps;
   float* partial;  // [2][kWarps][kMaxRows]
-  float4 held[kTurns][kRows];
-  float4 weights[kTurns], branch_weights[kTurns];
+  const int thread = thread_here();
+  const int cols = segment.in.cols, padded = segment.matrix.padded_cols();
+  int first = 0, turn = 0;  // of the block at hand
+  Items held = {};
+  float4 weights[kTurns] = {}, branch_weights[kTurns] = {};
 
-  __device__ int source_row(int n) const {
+  __device__ __forceinline__ int row_of(int item) const { return first + item % kRows; }
+  __device__ __forceinline__ int col_of(int item) const {
+    return ((turn + item / kRows) * kBlockThreads + thread) * 4;
+  }
+  __device__ __forceinline__ int source_row(int n) const {
     if (segment.in.slots == 0) return rows.first + n;
     const int slot = load_fresh(&list->slot[rows.listed][rows.first + n]);
     return slot < 0 ? -1 : (rows.first + n) * segment.in.slots + slot;
   }
-  __device__ static int col_of(int turn) {
-    return (turn * kBlockThreads + static_cast<int>(threadIdx.x)) * 4;
+  /// A place for four columns of a row until they are split: the row's own operands will lie there, of the
+  /// 64 columns that half a warp has.
+  __device__ __forceinline__ float4* stash(int item) const {
+    const int col = col_of(item), n = row_of(item), q = thread % 16;
+    return shared_at<float4>(stage.rows) + ((col / 64 * 2 + q / 8) * kTiles + n / 4) * 32 + q / 4 % 2 * 16 +
+           n % 4 * 4 + q % 4;
   }
-  __device__ bool fits(int turns) const { return turns <= kTurns && rows.count <= kRows; }
-  /// The thread's own place for a sum of row n until it is split: inside what its half of a warp will write.
-  __device__ static float4* stash(const Stage& stage, int col, int n) {
-    return shared_at<float4>(stage.rows) + ((col / 64 * 2 + n % 4 / 2) * kTiles + n / 4) * 32 + n % 2 * 16 +
-           static_cast<int>(threadIdx.x) % 16;
+  __device__ __forceinline__ bool inside(int item) const {
+    return row_of(item) < rows.count && col_of(item) < padded;
   }
 
-  __device__ __forceinline__ void load_rows(int turn, int first) {
-    const Input& in = segment.in;
+  __device__ __forceinline__ void load_rows() {
+    const float* from = segment.in.rows;
+    const int stride = static_cast<int>(segment.in.stride);
 #pragma unroll
-    for (int n = 0; n < kRows; ++n) {
-      const bool inside = first + n < rows.count && in.rows != nullptr;
-      const int row = inside ? source_row(first + n) : -1;
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i)
-        held[i][n] =
-            read_four(in.rows + static_cast<int64_t>(row) * in.stride, col_of(turn + i), in.cols, row >= 0);
+    for (int i = 0; i < kItems; ++i) {
+      const bool wanted = row_of(i) < rows.count && from != nullptr;
+      const int row = wanted ? source_row(row_of(i)) : -1;
+      held[i] = read_four(from + row * stride, col_of(i), cols, row >= 0);
     }
   }
-  __device__ __forceinline__ void load_weights(int turn) {
-    const Input& in = segment.in;
+  __device__ __forceinline__ void load_weights() {
+    const float *norm = segment.normed ? segment.norm : nullptr, *branch_norm = segment.in.branch_norm;
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
-      weights[i] = read_weights(segment.normed ? segment.norm : nullptr, col_of(turn + i), in.cols);
-      branch_weights[i] = read_weights(in.branch_norm, col_of(turn + i), in.cols);
+      weights[i] = read_weights(norm, col_of(i * kRows), cols);
+      branch_weights[i] = read_weights(branch_norm, col_of(i * kRows), cols);
     }
   }
-  __device__ __forceinline__ void load_branch(int turn, int first, float4 (&branch)[kTurns][kRows]) const {
-    const Input& in = segment.in;
-    for (int part = 0; part < in.branch_parts; ++part) {
-      const float* from = in.branch + part * in.part_stride;
-      float4 more[kTurns][kRows];
+  __device__ __forceinline__ void load_branch(Items& branch) const {
+    const int stride = static_cast<int>(segment.in.branch_stride);
+    const int64_t part_stride = segment.in.part_stride;
+    const float* from = segment.in.branch + rows.first * stride;
+    const int parts = segment.in.branch_parts;
+#pragma unroll 1
+    for (int part = 0; part < parts; ++part, from += part_stride) {
 #pragma unroll
-      for (int n = 0; n < kRows; ++n) {
-#pragma unroll
-        for (int i = 0; i < kTurns; ++i)
-          more[i][n] = read_four(from + (rows.first + first + n) * in.branch_stride, col_of(turn + i),
-                                 in.cols, first + n < rows.count);
-      }
-#pragma unroll
-      for (int n = 0; n < kRows; ++n) {
-#pragma unroll
-        for (int i = 0; i < kTurns; ++i) {
-          float4& sum = branch[i][n];
-          const float4& add = more[i][n];
-          if (part == 0) {
-            sum = add;
-          } else {
-            sum = make_float4(sum.x + add.x, sum.y + add.y, sum.z + add.z, sum.w + add.w);
-          }
-        }
+      for (int i = 0; i < kItems; ++i) {
+        const float4 more = read_four(from + row_of(i) * stride, col_of(i), cols, row_of(i) < rows.count);
+        float4& sum = branch[i];
+        sum = part == 0 ? more : make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
       }
     }
   }
 
-  /// Sums the branch, keeps it in shared memory, and returns its factors, row by lane.
-  __device__ float branch_factor(int turns) {
-    const Input& in = segment.in;
-    for (int first = 0; first < rows.count; first += kRows) {
-      float squares[kRows] = {};
-      for (int turn = 0; turn < turns; turn += kTurns) {
-        if (fits(turns)) {
-          load_rows(turn, first);
-          load_weights(turn);
-        }
-        float4 branch[kTurns][kRows] = {};
-        load_branch(turn, first, branch);
+  __device__ __forceinline__ void add_squares(float (&squares)[kRows], const Items& x) const {
 #pragma unroll
-        for (int n = 0; n < kRows; ++n) {
-#pragma unroll
-          for (int i = 0; i < kTurns; ++i) {
-            const int col = col_of(turn + i);
-            squares[n] = squares_of(branch[i][n], squares[n]);
-            if (first + n < rows.count && col < segment.matrix.padded_cols())
-              *stash(stage, col, first + n) = branch[i][n];
-          }
-        }
-      }
-      leave_squares(squares, first, rows.count - first, partial);
-    }
-    __syncthreads();
-    return row_factor(partial, in.cols, in.epsilon);
+    for (int i = 0; i < kItems; ++i) squares[i % kRows] = squares_of(x[i], squares[i % kRows]);
   }
-
-  __device__ __forceinline__ void finish(int col, int n, float4 x, float4 weight, float& squares) {
-    const Input& in = segment.in;
-    const int row = rows.first + n;
-    if (keeps && n < rows.count) {
-      if (in.keep != nullptr) store_four(in.keep + row * in.keep_stride, col, in.cols, x);
-      if (in.tap != nullptr) store_four(in.tap + row * in.tap_stride, col, in.cols, x);
-    }
-    if (segment.normed) {
-      squares = squares_of(x, squares);
-      const float scale = segment.norm_scale;
-      x = make_float4(x.x * weight.x * scale, x.y * weight.y * scale, x.z * weight.z * scale,
-                      x.w * weight.w * scale);
-      if (keeps && n < rows.count && segment.keep_normed != nullptr)
-        store_four(segment.keep_normed + row * segment.keep_normed_stride, col, in.cols, x);
-    }
-    if (n < rows.count)
-      put_four<kTiles>(stage, segment.matrix, col, n, x, col < segment.matrix.padded_cols());
-  }
-
-  __device__ void run() {
-    const Input& in = segment.in;
-    const int padded = segment.matrix.padded_cols(), turns = (padded + kTurnCols - 1) / kTurnCols;
-    const bool norms_branch = in.branch != nullptr && in.branch_norm != nullptr;
-    float factor = 1;
-    if (norms_branch) factor = branch_factor(turns);
-    for (int first = 0; first < rows.count; first += kRows) {
-      float squares[kRows] = {};
-      for (int turn = 0; turn < turns; turn += kTurns) {
-        if (!norms_branch || !fits(turns)) {
-          load_rows(turn, first);
-          load_weights(turn);
-        }
-        if (in.branch != nullptr) add_branch(turn, first, norms_branch, factor);
-        __syncwarp();  // stashes have been read before operands take their place
-#pragma unroll
-        for (int i = 0; i < kTurns; ++i) {
-          const int col = col_of(turn + i);
-          if (col - static_cast<int>(threadIdx.x % 32) * 4 >= padded) continue;  // the same for a whole warp
-#pragma unroll
-          for (int n = 0; n < kRows; ++n) finish(col, first + n, held[i][n], weights[i], squares[n]);
-        }
-      }
-      if (segment.normed) leave_squares(squares, first, rows.count - first, partial + kWarps * kMaxRows);
-    }
-  }
-
-  __device__ __forceinline__ void add_branch(int turn, int first, bool normed, float factor) {
-    const Input& in = segment.in;
-    float4 branch[kTurns][kRows] = {};
-    if (!normed) load_branch(turn, first, branch);
+  __device__ __forceinline__ void leave_squares(const float (&squares)[kRows], float* to) const {
 #pragma unroll
     for (int n = 0; n < kRows; ++n) {
-      const float scale = normed ? shuffle(factor, (first + n) % kMaxRows) : 1.0f;
+      if (first + n >= rows.count) continue;
+      const float sum = warp_sum(squares[n]);
+      if (thread % 32 == 0) to[thread / 32 * kMaxRows + first + n] = sum;
+    }
+  }
+
+  __device__ __forceinline__ void add_branch(const Items& branch, bool normed, float factor) {
+    const float scalar = segment.in.scalar;
 #pragma unroll
-      for (int i = 0; i < kTurns; ++i) {
-        const int col = col_of(turn + i);
-        const float4& weight = branch_weights[i];  // 1 without a norm
-        float4 b = make_float4(0, 0, 0, 0);
-        if (!normed) {
-          b = branch[i][n];
-        } else if (first + n < rows.count && col < segment.matrix.padded_cols()) {
-          b = *stash(stage, col, first + n);
+    for (int i = 0; i < kItems; ++i) {
+      const float scale = normed ? shuffle(factor, row_of(i) % kMaxRows) : 1.0f;
+      const float4& weight = branch_weights[i / kRows];  // 1 without a norm
+      float4 b = branch[i];
+      if (normed) b = inside(i) ? *stash(i) : make_float4(0, 0, 0, 0);
+      float4& x = held[i];
+      x = make_float4((x.x + b.x * scale * weight.x) * scalar, (x.y + b.y * scale * weight.y) * scalar,
+                      (x.z + b.z * scale * weight.z) * scalar, (x.w + b.w * scale * weight.w) * scalar);
+    }
+  }
+  __device__ __forceinline__ void weigh() {
+    const float scale = segment.norm_scale;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const float4 &x = held[i], &weight = weights[i / kRows];
+      held[i] = make_float4(x.x * weight.x * scale, x.y * weight.y * scale, x.z * weight.z * scale,
+                            x.w * weight.w * scale);
+    }
+  }
+  __device__ __forceinline__ void keep(float* to, int64_t row_stride) const {
+    const int stride = static_cast<int>(row_stride);
+    if (!keeps || to == nullptr) return;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      if (row_of(i) < rows.count)
+        store_four(to + (rows.first + row_of(i)) * stride, col_of(i), cols, held[i]);
+    }
+  }
+  __device__ __forceinline__ void stash_block(const Items& x) const {
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      if (inside(i)) *stash(i) = x[i];
+    }
+  }
+  /// From the stash, so that one item at a time is in registers, and its code is there once.
+  __device__ __forceinline__ void put_block() const {
+#pragma unroll 1
+    for (int i = 0; i < kItems; ++i) {
+      const int col = col_of(i), n = row_of(i);
+      // The same for a whole warp.
+      if (n >= rows.count || col - thread % 32 * 4 >= padded) return;
+      const bool wanted = col < padded;
+      const float4 x = wanted ? *stash(i) : make_float4(0, 0, 0, 0);
+      __syncwarp();  // all stashes have been read before operands take their place
+      put_four<kTiles>(stage, segment.matrix, thread, col, n, x, wanted);
+    }
+  }
+
+  /// Two rounds where the branch has a norm: the first sums it up, for its factor, and stashes it.
+  __device__ __forceinline__ void run() {
+    const int turns = (padded + kTurnCols - 1) / kTurnCols;
+    const bool has_branch = segment.in.branch != nullptr,
+               norms_branch = has_branch && segment.in.branch_norm != nullptr;
+    const bool one_block = turns <= kTurns && rows.count <= kRows;  // which is then loaded once
+    const bool normed = segment.normed;
+    float factor = 1;
+#pragma unroll 1
+    for (int round = norms_branch ? 0 : 1; round < 2; ++round) {
+#pragma unroll 1
+      for (first = 0; first < rows.count; first += kRows) {
+        float squares[kRows] = {};
+#pragma unroll 1
+        for (turn = 0; turn < turns; turn += kTurns) {
+          const bool loads = round == 0 ? one_block : !(norms_branch && one_block);
+          if (loads) {
+            load_rows();
+            load_weights();
+          }
+          Items branch = {};
+          if (has_branch && (round == 0 || !norms_branch)) load_branch(branch);
+          if (round == 0) {
+            add_squares(squares, branch);
+            stash_block(branch);
+            continue;
+          }
+          if (has_branch) add_branch(branch, norms_branch, factor);
+          keep(segment.in.keep, segment.in.keep_stride);
+          keep(segment.in.tap, segment.in.tap_stride);
+          if (normed) {
+            add_squares(squares, held);
+            weigh();
+            keep(segment.keep_normed, segment.keep_normed_stride);
+          }
+          stash_block(held);
+          put_block();
         }
-        float4& x = held[i][n];
-        x = make_float4(
-            (x.x + b.x * scale * weight.x) * in.scalar, (x.y + b.y * scale * weight.y) * in.scalar,
-            (x.z + b.z * scale * weight.z) * in.scalar, (x.w + b.w * scale * weight.w) * in.scalar);
+        if (round == 0 || normed) leave_squares(squares, partial + round * kWarps * kMaxRows);
+      }
+      if (round == 0) {
+        __syncthreads();
+        factor = row_factor(partial, cols, segment.in.epsilon);
       }
     }
   }
@@ -325,14 +313,13 @@ struct Stager {
 
 /// All threads of the block; the rows are there after the next barrier of the block.
 template <int kTiles>
-__device__ __noinline__ void stage_rows(const Segment& segment, const MatrixList* list, StagedRows rows,
-                                        bool keeps, Stage stage, float* partial) {
+__device__ __forceinline__ void stage_rows(const Segment& segment, const MatrixList* list,
+                                           const StagedRows& rows, bool keeps, const Stage& stage,
+                                           float* partial) {
   if (rows.count == 1) {
-    Stager<kTiles, 1, 3> stager{segment, list, rows, stage, keeps, partial, {}, {}, {}};
-    stager.run();
+    Stager<kTiles, 1, 3>{segment, list, rows, stage, keeps, partial}.run();
   } else {
-    Stager<kTiles, 4, 1> stager{segment, list, rows, stage, keeps, partial, {}, {}, {}};
-    stager.run();
+    Stager<kTiles, 4, 1>{segment, list, rows, stage, keeps, partial}.run();
   }
 }
 

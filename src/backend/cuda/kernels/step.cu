@@ -1,5 +1,6 @@
 // Planning and starting steps (step_kernel.h).
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "backend/cuda/kernels/attend.h"
@@ -71,7 +72,10 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
     }
   }
   plan.arrivals = align(sizeof(Watch));
-  plan.jobs = plan.arrivals + align(kWarps * kMostSlots * 8);
+  plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
+  plan.ahead = plan.streams + align(kWarps * sizeof(Stream));
+  plan.list = plan.ahead + align(kWarps * sizeof(StreamAhead));
+  plan.jobs = plan.list + align(sizeof(KnownList));
   plan.phases = plan.jobs + align(2 * sizeof(Job));
   plan.step = plan.phases + align(2 * sizeof(Phase));
   plan.partial = plan.step + align(sizeof(Step));
@@ -101,9 +105,7 @@ void prepare_steps(Gpu& gpu) {
 
 void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   const auto groups_of = [&](const Segment& segment) {
-    const PackedMatrix& matrix = segment.matrix;
-    const int slots = kWarps / matrix.parts;
-    return (matrix.tiles + slots - 1) / slots * (matrix.count > 1 ? listed : 1);
+    return segment.groups * (segment.matrix.count > 1 ? listed : 1);
   };
   // The router's blocks have the routing to do once they are done, so they get less to read.
   constexpr double kRouterWeight = 4;
@@ -112,6 +114,16 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1) *
            (routes ? kRouterWeight : 1);
   };
+  for (int i = 0; i < job.segment_count; ++i) {
+    Segment& segment = job.segments[i];
+    if (segment.in.cols % 4 != 0)
+      fail_gpu("the CUDA kernels take rows of a multiple of 4 columns, and this model has some of " +
+               std::to_string(segment.in.cols) + "; use --device cpu");
+    const int slots = kWarps / segment.matrix.parts;
+    segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
+    segment.groups = (segment.matrix.tiles + slots - 1) / slots;
+    job.stacked |= segment.matrix.count > 1;
+  }
   double total = 0;
   for (int i = 0; i < job.segment_count; ++i) total += bytes_of(job.segments[i]);
   // Each segment its share, at least one block; the rounding falls on the largest.
@@ -127,9 +139,13 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   if (left < 0) job.segments[largest].blocks = std::max(1, job.segments[largest].blocks + left);
   int next = 0;
   for (int i = 0; i < job.segment_count; ++i) {
-    job.segments[i].first_block = next;
-    next += job.segments[i].blocks;
+    Segment& segment = job.segments[i];
+    segment.first_block = next;
+    segment.each = segment.groups / segment.blocks;
+    segment.more = segment.groups % segment.blocks;
+    next += segment.blocks;
   }
+  job.blocks = next;
   if (next > processors)
     fail_gpu("a product has more matrices than this GPU has multiprocessors; use --device cpu");
   Phase phase;
@@ -154,6 +170,7 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   for (Job& job : jobs_) {
     job.rows = rows;
     job.rows_per_pass = (rows + passes - 1) / passes;
+    job.passes = (rows + job.rows_per_pass - 1) / job.rows_per_pass;
   }
   const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
   jobs_at_ = aligned(phases_.size() * sizeof(Phase));

@@ -22,14 +22,15 @@ __device__ __forceinline__ void bring(int place, const T* from) {
 }
 
 template <int kTiles>
-__device__ __forceinline__ void run_phase(const StepArguments& step, const ProductContext& context,
-                                          const Phase& phase) {
+__device__ __forceinline__ void run_phase(const StepArguments& step, int phase_place) {
+  const Phase& phase = *shared_at<const Phase>(phase_place);
   const int work = step.plan.work;
   const Step& rows = *shared_at<const Step>(step.plan.step);
   switch (phase.kind) {
-    case StepKind::kProduct: return run_product<kTiles>(context, phase.product);
+    case StepKind::kProduct: return run_product<kTiles>(step, phase.product);
     case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
-    case StepKind::kAttend: return attend(reinterpret_cast<const AttendJob&>(phase.body), rows, work);
+    case StepKind::kAttend:
+      return attend(phase_place + static_cast<int>(offsetof(Phase, body)), step.plan.step, work);
     case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
     case StepKind::kCombine: return combine(reinterpret_cast<const CombineJob&>(phase.body), work);
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
@@ -39,29 +40,40 @@ __device__ __forceinline__ void run_phase(const StepArguments& step, const Produ
   }
 }
 
+/// The first product's weights do not wait for its phase.
+__device__ __forceinline__ void start_stream(const StepArguments& step) {
+  Stream stream;
+  stream.first_slot = thread_here() / 32 * step.plan.slots;
+  stream.look_ahead(step, step.job_count > 0 ? 0 : -1);
+  keep_stream(step.plan, stream);
+}
+
 template <int kTiles>
 __device__ __forceinline__ void run_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < kWarps * plan.slots; i += kBlockThreads)
     arrival_init(shared_at<Arrival>(plan.arrivals) + i);
-  if (thread == 0) *shared_at<Watch>(plan.watch) = {step.stuck, 0};
+  if (thread < kWarps) shared_at<StreamAhead>(plan.ahead)[thread] = StreamAhead();
+  if (thread == 0) {
+    *shared_at<Watch>(plan.watch) = {step.stuck, 0};
+    *shared_at<KnownList>(plan.list) = KnownList();
+  }
   if (step.job_count > 0) bring(plan.jobs, step.jobs);
   bring(plan.phases, step.phases);
   if (step.step != nullptr) bring(plan.step, step.step);
   copy_commit();
   copy_wait<0>();
   __syncthreads();
-  Stream stream(plan, step.job_count, (step.skipped & kSkipStream) != 0);
-  stream.allow(0);
-  stream.fill();
-  const ProductContext context{plan, stream, step.job_count, step.skipped};
+  start_stream(step);
   uint32_t target = step.arrived_before;
   if (step.clocks != nullptr && blockIdx.x == 0 && thread == 0) step.clocks[1] = clock_now();
   for (int i = 0; i < step.phase_count; ++i) {
-    const Phase& phase = shared_at<const Phase>(plan.phases)[i & 1];
-    if (i + 1 < step.phase_count)
-      bring(plan.phases + static_cast<int>(sizeof(Phase)) * ((i + 1) & 1), step.phases + i + 1);
+    const auto place_of = [&](int which) {
+      return plan.phases + static_cast<int>(sizeof(Phase)) * (which & 1);
+    };
+    const Phase& phase = *shared_at<const Phase>(place_of(i));
+    if (i + 1 < step.phase_count) bring(place_of(i + 1), step.phases + i + 1);
     // The place of the next job is free once the product before this one is over.
     if (phase.kind == StepKind::kProduct && phase.product + 1 < step.job_count) {
       bring(plan.jobs + static_cast<int>(sizeof(Job)) * ((phase.product + 1) & 1),
@@ -69,7 +81,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     }
     copy_commit();
     if (thread == 0) shared_at<Watch>(plan.watch)->phase = i;
-    run_phase<kTiles>(step, context, phase);
+    run_phase<kTiles>(step, place_of(i));
     copy_wait<0>();
     __syncthreads();
     target += gridDim.x;

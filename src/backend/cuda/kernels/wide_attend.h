@@ -13,6 +13,26 @@
 
 namespace slip::backend::cuda {
 
+__device__ __forceinline__ bool turns(const Turns& table, int half, int dim) {
+  return dim < table.pairs || (dim >= half && dim < half + table.pairs);
+}
+
+/// Pairs of a query at two dimensions, as multiplied with what the cache holds.
+template <int kDim>
+__device__ __forceinline__ Split read_query(const AttendJob& job, const float* query, int dim) {
+  float x = query[dim], y = query[dim + 1];
+  if (job.own.cache.k_is_v) {
+    x = turns(job.own.turns, kDim / 2, dim) ? 0 : x * __ldg(job.k_norm + dim);
+    y = turns(job.own.turns, kDim / 2, dim + 1) ? 0 : y * __ldg(job.k_norm + dim + 1);
+  }
+  return split_bf16(x, y);
+}
+
+/// Turned dimension i of a head: its place in the head.
+__device__ __forceinline__ int turned_place(const Turns& table, int half, int i) {
+  return i < table.pairs ? i : half + i - table.pairs;
+}
+
 template <int kDim>
 struct WideTileOf {
   using T = Tile<kDim>;
