@@ -1,7 +1,9 @@
 // The tensor cores by warpgroups: four warps, of which each has 16 rows in registers as mma() takes them,
 // multiply with the same columns in shared memory. Hopper's tensor cores reach their full rate only so; other
 // GPUs and the emulator do the same by mma(). Sums are those of mma(), which a test compares.
-// Columns lie as [tile of 8 columns][half of 16 rows][column][8 bf16], 256 bytes per tile.
+// Columns lie as [tile of 8 columns][column][64 bf16], 1024 bytes per tile, where the 16 bytes i of a column
+// n are at i ^ n % 8, so that neither who writes columns nor the tensor cores meet at the same banks; tiles
+// start at multiples of 1024 bytes of the machine's addresses (group_base()).
 #pragma once
 
 #include "backend/cuda/kernels/stage.h"
@@ -20,6 +22,13 @@ __device__ __forceinline__ uint32_t unknown_zero() {
   return multiprocessor >> (20 + kKind);
 #endif
 }
+
+#ifndef SLIP_CUDA_EMULATED
+/// Is counted by the sync_some() of others, and goes on.
+__device__ __forceinline__ void arrive_some(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+#endif
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -75,21 +84,39 @@ __device__ __forceinline__ void group_begin(float (&d)[kTiles][4]) {
   group_pin(d);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
+/// After the last of them.
+__device__ __forceinline__ void group_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 /// Sums are there.
 template <int kTiles>
 __device__ __forceinline__ void group_end(float (&d)[kTiles][4]) {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   group_pin(d);
 }
-/// d += a * b, b at `place` in shared memory; by whole warpgroups, between group_begin() and group_end().
+/// d += a * b, b's rows 16 * step .. in the tiles at `place` in shared memory; by whole warpgroups, between
+/// group_begin() and group_commit().
 template <int kTiles>
-__device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t (&a)[4], int place) {
-  // Bytes between neighbours along the rows of a column, and between tiles.
-  constexpr uint64_t kHalf = 128, kTile = 256;
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory())) + place;
+__device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t (&a)[4], int place,
+                                          int step) {
+  constexpr uint64_t kTile = 1024, kSwizzled128 = 1;
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory())) + place + step * 32;
   group_mma_async(d, a,
-                  static_cast<uint64_t>((address & 0x3ffff) >> 4) | kHalf >> 4 << 16 | kTile >> 4 << 32);
+                  static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 | kTile >> 4 << 32 |
+                      kSwizzled128 << 62);
+}
+/// The first place in shared memory where tiles may start.
+__device__ __forceinline__ int group_base() {
+  return static_cast<int>(0u - static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory())) & 1023u);
+}
+/// Registers per thread from here on, of a whole warpgroup: more than it started with, or fewer.
+template <int kCount>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
 #else
@@ -97,15 +124,26 @@ __device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t 
 __device__ __forceinline__ void group_publish() {}
 template <int kTiles>
 __device__ __forceinline__ void group_begin(float (&)[kTiles][4]) {}
+__device__ __forceinline__ void group_commit() {}
 template <int kTiles>
 __device__ __forceinline__ void group_end(float (&)[kTiles][4]) {}
 template <int kTiles>
-__device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t (&a)[4], int place) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const auto* words = shared_at<const uint32_t>(place) + lane;
+__device__ __forceinline__ void group_mma(float (&d)[kTiles][4], const uint32_t (&a)[4], int place,
+                                          int step) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4;
+  const auto* words = shared_at<const uint32_t>(place) + g * 32 + lane % 4;
 #pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile) mma(d[tile], a, words[tile * 64], words[tile * 64 + 32]);
+  for (int tile = 0; tile < kTiles; ++tile) {
+    mma(d[tile], a, words[tile * 256 + ((2 * step) ^ g) * 4], words[tile * 256 + ((2 * step + 1) ^ g) * 4]);
+  }
 }
+__device__ __forceinline__ int group_base() {
+  return 0;
+}
+template <int kCount>
+__device__ __forceinline__ void take_registers() {}
+template <int kCount>
+__device__ __forceinline__ void leave_registers() {}
 
 #endif
 

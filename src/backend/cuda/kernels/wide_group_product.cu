@@ -1,20 +1,23 @@
 // Starting wide products by warpgroups (wide_group_product.h).
 #include "backend/cuda/kernels/wide_group_product.h"
 
+#include <algorithm>
+
 #include "backend/cuda/kernels/launch.h"
 
 namespace slip::backend::cuda {
 namespace {
 
 template <Format kFormat, int kGroups, int kSubtiles>
-__global__ void __launch_bounds__(kWideThreads, 1) group_product(const __grid_constant__ WideProduct job) {
-  using S = WideShape<kFormat, kGroups, kSubtiles>;
-  WideUnit unit;
-  if (!find_wide_unit<S>(job, unit)) return;
-  if (unit.count > kWideTokens / 2) {
-    run_group<kFormat, kGroups, kSubtiles, 8>(job, unit);
+__global__ void __launch_bounds__(kGroupBlockThreads, 1)
+    group_product(const __grid_constant__ WideProduct job, int units) {
+  const int base = group_base();
+  if (threadIdx.x < 2 * kGroupThreads) {
+    take_registers<kMultiplierRegisters>();
+    multiply_units<kFormat, kGroups, kSubtiles>(job, units, base);
   } else {
-    run_group<kFormat, kGroups, kSubtiles, 4>(job, unit);
+    leave_registers<kCopierRegisters>();
+    copy_units<WideShape<kFormat, kGroups, kSubtiles>>(job, units, base);
   }
 }
 
@@ -37,9 +40,10 @@ void prepare_wide_groups(Gpu& gpu) {
   for (const Format format : {Format::kBf16, Format::kAffine8, Format::kAffine4}) {
     for (const int groups : {1, 2}) {
       const auto allow = [&](auto* kernel, auto shape) {
-        if (shape.kSharedBytes > static_cast<int>(gpu.info().shared_bytes))
+        constexpr int kBytes = GroupSlot<decltype(shape)>::kSharedBytes;
+        if (kBytes > static_cast<int>(gpu.info().shared_bytes))
           fail_gpu("this GPU has too little shared memory for the CUDA kernels; use --device cpu");
-        allow_shared(kernel, shape.kSharedBytes);
+        allow_shared(kernel, kBytes);
       };
       pick<1>(format, groups, allow);
       pick<2>(format, groups, allow);
@@ -53,10 +57,10 @@ void start_wide_groups(Gpu& gpu, const WideProduct& job) {
     const int wide = job.matrix.count > 1 ? job.choices.most_tiles
                                           : (job.rows + kWideTokens - 1) / kWideTokens * job.matrix.slices;
     launch(gpu,
-           {.blocks = tall * wide,
-            .threads = kWideThreads,
-            .shared_bytes = static_cast<size_t>(shape.kSharedBytes)},
-           kernel, job);
+           {.blocks = std::min(tall * wide, gpu.info().processors),
+            .threads = kGroupBlockThreads,
+            .shared_bytes = static_cast<size_t>(GroupSlot<decltype(shape)>::kSharedBytes)},
+           kernel, job, tall * wide);
   };
   job.matrix.subtiles == 2 ? pick<2>(job.matrix.format, job.matrix.groups, with)
                            : pick<1>(job.matrix.format, job.matrix.groups, with);

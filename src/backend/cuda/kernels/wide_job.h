@@ -36,14 +36,15 @@ constexpr int64_t staged_bytes(const PackedMatrix& matrix) {
          matrix.slices;
 }
 
-/// Who multiplies: warps alone, or warpgroups (wide_group.h), which take the pairs of a row's 32 columns as
-/// they are: [32 columns][high, low][column].
+/// Who multiplies: warps alone, or warpgroups (wide_group.h), which take the pairs of a row's 64 columns as
+/// they are: [64 columns][high, low][column].
 enum class WideWorkers : int { kSingle, kGroups };
+inline constexpr WideWorkers kWideWorkers = WideWorkers::kSingle;  // of all passes
 
 /// Rows weighted and split for one kind of matrix.
 struct WideTarget {
   StagedLayout layout;
-  WideWorkers workers = WideWorkers::kGroups;
+  WideWorkers workers = kWideWorkers;
   int pieces = 0, slices = 1;
   const float* norm = nullptr;  // [cols] weight; null = 1
   float norm_scale = 1;
@@ -83,7 +84,7 @@ struct WideChoices {
 
 struct WideProduct {
   PackedMatrix matrix;
-  WideWorkers workers = WideWorkers::kGroups;  // as the rows were staged
+  WideWorkers workers = kWideWorkers;  // as the rows were staged
   int rows = 0;
   const std::byte* staged = nullptr;
   int64_t row_bytes = 0;

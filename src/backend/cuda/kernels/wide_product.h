@@ -47,12 +47,11 @@ struct WideUnit {
   float* out = nullptr;
 };
 
-/// False where there is nothing for this block.
+/// Unit `index` of a product; false where there is none.
 template <typename S>
-__device__ bool find_wide_unit(const WideProduct& job, WideUnit& unit) {
+__device__ bool find_wide_unit(const WideProduct& job, int index, WideUnit& unit) {
   const PackedMatrix& matrix = job.matrix;
   const int tall = (matrix.tiles + S::kTiles - 1) / S::kTiles;
-  int index = static_cast<int>(blockIdx.x);
   unit.first_tile = index % tall * S::kTiles;
   unit.tiles = min(S::kTiles, matrix.tiles - unit.first_tile);
   index /= tall;
@@ -82,9 +81,9 @@ __device__ __forceinline__ int wide_row(const WideProduct& job, const WideUnit& 
   return job.matrix.count > 1 ? job.choices.pairs[at] : at;
 }
 
-/// Brings stage after stage to shared memory. Values lie as [32 columns][8 rows][high, low][lane] for warps,
-/// as [16 columns][8 rows][high, low][half of the columns][row] for warpgroups, 16 bytes each.
-template <typename S, WideWorkers kWorkers>
+/// Brings stage after stage to shared memory. Values lie as [32 columns][8 rows][high, low][lane], 16 bytes
+/// each.
+template <typename S>
 class WideLoader {
  public:
   __device__ WideLoader(const WideProduct& job, const WideUnit& unit)
@@ -121,7 +120,7 @@ class WideLoader {
       const int chunk = i / 2, piece = first + chunk / kChunks;
       if (piece < pieces_ && (i % 2 == 0 || all_rows_))
         copy_async(
-            shared_at<std::byte>(place + value_place(i)),
+            shared_at<std::byte>(place + (i * kWideThreads + thread) * 16),
             values_[i % 2] + static_cast<int64_t>(piece) * S::kLayout.piece_bytes() + chunk % kChunks * 128);
     }
     place += S::kValueBytes;
@@ -135,14 +134,6 @@ class WideLoader {
   }
 
  private:
-  __device__ static __forceinline__ int value_place(int i) {
-    const int thread = static_cast<int>(threadIdx.x);
-    if constexpr (kWorkers == WideWorkers::kSingle) return (i * kWideThreads + thread) * 16;
-    const int warp = thread / 32, lane = thread % 32;
-    return (i / 2 * 2 + lane % 4 / 2) * (kWideTokens * 64) + (warp + i % 2 * 8) * 256 + lane % 2 * 128 +
-           lane / 4 * 16;
-  }
-
   const std::byte* weights_;
   int tile_bytes_, tiles_, pieces_;
   bool all_rows_;
@@ -405,9 +396,9 @@ template <Format kFormat, int kGroups, int kSubtiles>
 __device__ __forceinline__ void run_wide(const WideProduct& job) {
   using S = WideShape<kFormat, kGroups, kSubtiles>;
   WideUnit unit;
-  if (!find_wide_unit<S>(job, unit)) return;
+  if (!find_wide_unit<S>(job, static_cast<int>(blockIdx.x), unit)) return;
   const PackedMatrix& matrix = job.matrix;
-  const WideLoader<S, WideWorkers::kSingle> loader(job, unit);
+  const WideLoader<S> loader(job, unit);
   WideWarp<kFormat, kGroups, kSubtiles> warp;
   const bool works = warp.wide * 32 < unit.count && (job.skipped & kSkipMultiply) == 0;
   const int stages = (matrix.pieces + S::kPieces - 1) / S::kPieces;

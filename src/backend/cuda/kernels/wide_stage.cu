@@ -19,9 +19,10 @@ __device__ __forceinline__ void put_four_wide(const WideTarget& target, std::byt
   std::byte* piece = row + col / cols * layout.piece_bytes();
   auto* words = reinterpret_cast<uint32_t*>(piece) + col % cols / 32 * 32;
   if (wanted && target.workers == WideWorkers::kGroups) {
-    auto* pairs = reinterpret_cast<uint2*>(words + col % 32 / 2);
+    std::byte* block = cols < 64 ? row + col / 64 * 256 : piece + col % cols / 64 * 256;
+    auto* pairs = reinterpret_cast<uint2*>(block) + col % 64 / 4;
     pairs[0] = {one.high, two.high};
-    pairs[8] = {one.low, two.low};
+    pairs[16] = {one.low, two.low};
   } else if (wanted) {
     words += col % 8 * 2 + col / 16 % 2 * 2 + col / 8 % 2;
     words[0] = one.high;
