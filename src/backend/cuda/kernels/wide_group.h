@@ -84,9 +84,13 @@ __device__ __forceinline__ void group_begin(float (&d)[kTiles][4]) {
   group_pin(d);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-/// After the last of them.
+/// After one or some of them.
 __device__ __forceinline__ void group_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits for all that was committed but the latest.
+__device__ __forceinline__ void group_wait_but_one() {
+  asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
 /// Sums are there.
 template <int kTiles>
@@ -125,6 +129,7 @@ __device__ __forceinline__ void group_publish() {}
 template <int kTiles>
 __device__ __forceinline__ void group_begin(float (&)[kTiles][4]) {}
 __device__ __forceinline__ void group_commit() {}
+__device__ __forceinline__ void group_wait_but_one() {}
 template <int kTiles>
 __device__ __forceinline__ void group_end(float (&)[kTiles][4]) {}
 template <int kTiles>

@@ -192,46 +192,74 @@ struct GroupWarp {
 
   /// Piece `piece` of the slot at `place`; `blocks` of 64 columns exist.
   __device__ __forceinline__ void multiply(int place, int piece, int blocks) {
-    const int weights = place + GroupSlot<S>::kWeights + (tile * S::kPieces + piece) * S::kPieceBytes;
-    const int values = place + piece * piece_cols(kFormat) / 64 * GroupSlot<S>::kBlockBytes;
-    if constexpr (kFormat == Format::kBf16) {
-      multiply_floats(weights, values, piece % 2 * 2);
-    } else {
-      const int tails = place + GroupSlot<S>::kTails + piece * S::kLayout.tail_units() * kWideTokens * 16;
-      WideScales<S> scales;
-      scales.load(weights + subtile * S::kHeaderBytes, lane);
-      constexpr int kBlocks = kFormat == Format::kAffine4 ? 2 : 1;
+    constexpr int kBlocks = piece_cols(kFormat) / 64;
+    const int weights = weights_at(place, piece),
+              values = place + piece * kBlocks * GroupSlot<S>::kBlockBytes;
+    const int tails = place + GroupSlot<S>::kTails + piece * S::kLayout.tail_units() * kWideTokens * 16;
+    WideScales<S> scales;
+    scales.load(weights + subtile * S::kHeaderBytes, lane);
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        if (block > 0 && block >= blocks) continue;
-        multiply_block(weights, values + block * GroupSlot<S>::kBlockBytes, tails, block, scales);
-      }
-      add_biases(tails, scales);
+    for (int block = 0; block < kBlocks; ++block) {
+      if (block > 0 && block >= blocks) continue;
+      multiply_block(weights, values + block * GroupSlot<S>::kBlockBytes, tails, block, scales);
     }
+    add_biases(tails, scales);
+  }
+
+  /// All pieces of bf16 of the slot at `place`.
+  __device__ __forceinline__ void multiply_floats(int place) {
+    uint32_t a[S::kPieces][2][4];
+#pragma unroll
+    for (int i = 0; i < S::kPieces; ++i) load_floats(place, i, a[i]);
+    await_turn();
+    group_begin(sums);
+#pragma unroll
+    for (int i = 0; i < S::kPieces; ++i) {
+#pragma unroll
+      for (int step = 0; step < 2; ++step) {
+        if (i == S::kPieces - 1 && step == 1) group_commit();
+        group_mma(sums, a[i][step], place + i / 2 * GroupSlot<S>::kBlockBytes, i % 2 * 2 + step);
+      }
+    }
+    pass_turn();
+    group_end(sums);
+  }
+  /// One of them; the compiler would let every product wait if there were decisions between them.
+  __device__ __forceinline__ void multiply_floats(int place, int piece) {
+    uint32_t a[2][4];
+    load_floats(place, piece, a);
+    const int values = place + piece / 2 * GroupSlot<S>::kBlockBytes, first = piece % 2 * 2;
+    await_turn();
+    group_begin(sums);
+    group_mma(sums, a[0], values, first);
+    group_commit();
+    group_mma(sums, a[1], values, first + 1);
+    pass_turn();
+    group_end(sums);
   }
 
  private:
-  /// The other warpgroup's products are all under way, and it will scale sums next.
+  __device__ __forceinline__ void load_floats(int place, int piece, uint32_t (&a)[2][4]) const {
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+      const uint4 words = shared_at<const uint4>(weights_at(place, piece))[(subtile * 2 + step) * 32 + lane];
+      a[step][0] = words.x, a[step][1] = words.y, a[step][2] = words.z, a[step][3] = words.w;
+    }
+  }
+
+  __device__ __forceinline__ int weights_at(int place, int piece) const {
+    return place + GroupSlot<S>::kWeights + (tile * S::kPieces + piece) * S::kPieceBytes;
+  }
+
+  /// The tensor cores take whatever is there in turn, so the other warpgroup's products start when all of
+  /// this one's are done but the last, which leaves the time to start them.
   __device__ __forceinline__ void await_turn() const {
     sync_some(turn_of(group), 2 * kGroupThreads);
   }
   __device__ __forceinline__ void pass_turn() const {
-    arrive_some(turn_of(1 - group), 2 * kGroupThreads);
-  }
-
-  /// Without turns: nothing is scaled.
-  __device__ __forceinline__ void multiply_floats(int weights, int values, int first_step) {
-    uint32_t a[2][4];
-#pragma unroll
-    for (int step = 0; step < 2; ++step) {
-      const uint4 words = shared_at<const uint4>(weights)[(subtile * 2 + step) * 32 + lane];
-      a[step][0] = words.x, a[step][1] = words.y, a[step][2] = words.z, a[step][3] = words.w;
-    }
-    group_begin(sums);
-#pragma unroll
-    for (int step = 0; step < 2; ++step) group_mma(sums, a[step], values, first_step + step);
     group_commit();
-    group_end(sums);
+    group_wait_but_one();
+    arrive_some(turn_of(1 - group), 2 * kGroupThreads);
   }
 
   /// What the sums of a group start from. Multiplied, because moves take twice as long.
@@ -283,9 +311,11 @@ struct GroupWarp {
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
-        for (int plane = 0; plane < kPlanes; ++plane) group_mma(raw, a[i][plane], values, part * kSteps + i);
+        for (int plane = 0; plane < kPlanes; ++plane) {
+          if (i == kSteps - 1 && plane == kPlanes - 1) group_commit();
+          group_mma(raw, a[i][plane], values, part * kSteps + i);
+        }
       }
-      group_commit();
       pass_turn();
       group_end(raw);
       const uint32_t both = scales.scale(number);
@@ -382,16 +412,31 @@ __device__ __forceinline__ void multiply_unit(const WideProduct& job, const Wide
   next_part(0);
   for (int stage = 0; stage < stages; ++stage) {
     sync_some(filled(warp.group, slot), 2 * kGroupThreads);
-    if ((job.skipped & kSkipMultiply) == 0) {
+    const int place = base + slot * GroupSlot<S>::kBytes;
+    const int first = stage * S::kPieces;
+    const auto end_of = [&](int piece) {
+      if (piece + 1 != part_end) return;
+      warp.fold();
+      next_part(part_end);
+    };
+    if ((job.skipped & kSkipMultiply) != 0) {
+      // only waits
+    } else if constexpr (kFormat == Format::kBf16) {
+      if (min(part_end, matrix.pieces) >= first + S::kPieces) {
+        warp.multiply_floats(place);
+        end_of(first + S::kPieces - 1);
+      } else {
+        for (int piece = first; piece < min(first + S::kPieces, matrix.pieces); ++piece) {
+          warp.multiply_floats(place, piece - first);
+          end_of(piece);
+        }
+      }
+    } else {
 #pragma unroll
       for (int i = 0; i < S::kPieces; ++i) {
-        const int piece = stage * S::kPieces + i;
-        if (piece >= matrix.pieces) continue;
-        warp.multiply(base + slot * GroupSlot<S>::kBytes, i, piece + 1 == matrix.pieces ? last_blocks : 2);
-        if (piece + 1 == part_end) {
-          warp.fold();
-          next_part(piece + 1);
-        }
+        if (first + i >= matrix.pieces) continue;
+        warp.multiply(place, i, first + i + 1 == matrix.pieces ? last_blocks : 2);
+        end_of(first + i);
       }
     }
     arrive_some(emptied(warp.group, slot), 2 * kGroupThreads);
