@@ -2,7 +2,7 @@
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
 // `cuda_products quick` times width 1 of 4-bit matrices only, `cuda_products wide` the products of wide
-// passes.
+// passes by warps and by warpgroups, `cuda_products tensor` the tensor cores alone.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -227,11 +227,9 @@ void time_wide(Gpu& gpu, const DeviceMemory& weights) {
                         {"31b down", 5376, 21504, false, 4}};
   WideBench bench(gpu, weights);
   bench.time_route();
-  for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
+  for (const Format format : {Format::kAffine4, Format::kBf16}) {
     fmt::print("\n1024 rows, {}: us per product (TFLOPS) [its parts alone], us of staging\n",
-               format == Format::kAffine4   ? "4 bits"
-               : format == Format::kAffine8 ? "8 bits"
-                                            : "bf16");
+               format == Format::kAffine4 ? "4 bits" : "bf16");
     for (const Case& one : cases) {
       for (const WideWorkers workers : {WideWorkers::kSingle, WideWorkers::kGroups})
         bench.time(one, format, workers);
@@ -271,10 +269,8 @@ void run(int argc, char** argv) {
   }
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
-  if (wide) {
-    time_tensor_cores(gpu);
-    return time_wide(gpu, weights);
-  }
+  if (wide) return time_wide(gpu, weights);
+  if (argc > 1 && std::strcmp(argv[1], "tensor") == 0) return time_tensor_cores(gpu);
   time_barrier(gpu);
   time_picks(gpu);
 

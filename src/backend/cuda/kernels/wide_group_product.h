@@ -1,6 +1,6 @@
 // Staged rows times a matrix by warpgroups (wide_group.h): two of them multiply, each with 64 rows of the
 // matrix, a subtile per warp, and the 64 staged rows of the block, high and low parts: 64 sums a lane, 64
-// more of the group of columns under way and 32 totals; where at most 32 rows are there, half of that. A
+// more of the group of columns under way and 32 totals; where at most 48, 32 or 16 rows are there, fewer. A
 // third one copies, up to three stages of 128 columns ahead, and goes on to the next unit while the others
 // finish one: there is a block per multiprocessor, which takes one unit after another. The two that multiply
 // take turns: while the products of one are under way, the other unpacks weights and scales sums. Without
@@ -53,7 +53,7 @@ class GroupLoader {
         tile_bytes_(job.matrix.tile_bytes),
         tiles_(unit.tiles),
         pieces_(job.matrix.pieces),
-        rows_(unit.count > kWideTokens / 2 ? 4 : 2) {
+        rows_((unit.count + 15) / 16) {
     const auto row = [&](int n) {
       return static_cast<uint32_t>(wide_row(job, unit, n) / job.pairs_per_row) *
              static_cast<uint32_t>(job.row_bytes / 16);
@@ -443,6 +443,7 @@ __device__ __forceinline__ void multiply_unit(const WideProduct& job, const Wide
     slot = slot + 1 == kGroupSlots ? 0 : slot + 1;
   }
   finish_group(job, unit, base + GroupSlot<S>::kExchange, warp);
+  __syncwarp();  // lanes may have left some results out
 }
 
 /// All units of this block, by the warpgroups that multiply.
@@ -455,10 +456,11 @@ __device__ __forceinline__ void multiply_units(const WideProduct& job, int units
   WideUnit unit;
   for (int index = static_cast<int>(blockIdx.x); index < units; index += static_cast<int>(gridDim.x)) {
     if (!find_wide_unit<S>(job, index, unit)) break;
-    if (unit.count > kWideTokens / 2) {
-      multiply_unit<kFormat, kGroups, kSubtiles, 8>(job, unit, base, slot);
-    } else {
-      multiply_unit<kFormat, kGroups, kSubtiles, 4>(job, unit, base, slot);
+    switch ((unit.count + 15) / 16) {
+      case 1: multiply_unit<kFormat, kGroups, kSubtiles, 2>(job, unit, base, slot); break;
+      case 2: multiply_unit<kFormat, kGroups, kSubtiles, 4>(job, unit, base, slot); break;
+      case 3: multiply_unit<kFormat, kGroups, kSubtiles, 6>(job, unit, base, slot); break;
+      default: multiply_unit<kFormat, kGroups, kSubtiles, 8>(job, unit, base, slot);
     }
   }
   if (first) sync_some(turn_of(0), 2 * kGroupThreads);
@@ -471,6 +473,7 @@ __device__ __forceinline__ void copy_units(const WideProduct& job, int units, in
   const int stages = (job.matrix.pieces + S::kPieces - 1) / S::kPieces;
   const auto hand_over = [](int number) {
     group_publish();
+    __syncwarp();
     for (int group = 0; group < 2; ++group)
       arrive_some(filled(group, number % kGroupSlots), 2 * kGroupThreads);
   };
