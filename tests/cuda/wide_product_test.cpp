@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/wide_job.h"
@@ -88,7 +89,7 @@ class Subject {
     return results();
   }
 
-  std::vector<float> wide(bool normed) {
+  std::vector<float> wide(bool normed, WideWorkers workers) {
     gpu_.clear(out_.data(), out_.size());
     WideStage stage;
     stage.rows = count_;
@@ -99,6 +100,7 @@ class Subject {
     stage.targets = 1;
     WideTarget& target = stage.target[0];
     target.layout = {packed_.format, packed_.groups};
+    target.workers = workers;
     target.pieces = packed_.pieces;
     target.slices = packed_.slices;
     target.norm = normed ? floats(norm_) : nullptr;
@@ -109,6 +111,7 @@ class Subject {
     start(gpu_, stage);
     WideProduct job;
     job.matrix = packed_;
+    job.workers = workers;
     job.rows = count_;
     job.staged = staged_.data();
     job.row_bytes = target.row_bytes;
@@ -172,27 +175,35 @@ void expect_same(const std::vector<float>& got, const std::vector<float>& want, 
   }
 }
 
-class CudaWideProduct : public test::GpuTest, public testing::WithParamInterface<MatrixKind> {
+class CudaWideProduct : public test::GpuTest,
+                        public testing::WithParamInterface<std::tuple<MatrixKind, WideWorkers>> {
  protected:
+  static const MatrixKind& kind() { return std::get<0>(GetParam()); }
+  static WideWorkers workers() { return std::get<1>(GetParam()); }
   void SetUp() override {
     test::GpuTest::SetUp();
     if (!IsSkipped()) prepare_wide(gpu());
   }
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, CudaWideProduct, testing::ValuesIn(kKinds),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaWideProduct,
+                         testing::Combine(testing::ValuesIn(kKinds),
+                                          testing::Values(WideWorkers::kSingle, WideWorkers::kGroups)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) +
+                                  (std::get<1>(test.param) == WideWorkers::kSingle ? "_by_warps"
+                                                                                   : "_by_warpgroups");
+                         });
 
 TEST_P(CudaWideProduct, GivesTheBitsOfTheNarrowOneForOddSizes) {
-  const MatrixKind& kind = GetParam();
   for (const int64_t rows : {7, 150}) {
     for (const int64_t blocks : {1, 7}) {
-      const int64_t cols = kind.bits == 16 ? blocks * 50 + 1 : blocks * kind.group;
+      const int64_t cols = kind().bits == 16 ? blocks * 52 : blocks * kind().group;
       for (const bool pair : {false, true}) {
-        Subject subject(gpu(), kind, rows, cols, pair, rows == 7 ? 70 : 17, false);
+        Subject subject(gpu(), kind(), rows, cols, pair, rows == 7 ? 70 : 17, false);
         const auto what = std::to_string(rows) + " x " + std::to_string(cols) + (pair ? ", a pair" : "");
-        expect_same(subject.wide(false), subject.narrow(false), what);
+        expect_same(subject.wide(false, workers()), subject.narrow(false), what);
         const auto normed = subject.narrow(true), kept = subject.kept();
-        expect_same(subject.wide(true), normed, what + ", normed");
+        expect_same(subject.wide(true, workers()), normed, what + ", normed");
         expect_same(subject.kept(), kept, what + ", kept");
       }
     }
@@ -200,19 +211,122 @@ TEST_P(CudaWideProduct, GivesTheBitsOfTheNarrowOneForOddSizes) {
 }
 
 TEST_P(CudaWideProduct, AddsThePartsOfLongRowsInTheNarrowOrder) {
-  const MatrixKind& kind = GetParam();
-  Subject subject(gpu(), kind, 32, 2304, false, 33, false);
+  Subject subject(gpu(), kind(), 32, 2304, false, 33, false);
   ASSERT_GT(subject.packed().parts, 4);
-  expect_same(subject.wide(true), subject.narrow(true), "long rows");
-  Subject sliced(gpu(), kind, 16, 8192, false, 18, true);
+  expect_same(subject.wide(true, workers()), subject.narrow(true), "long rows");
+  Subject sliced(gpu(), kind(), 16, 8192, false, 18, true);
   ASSERT_EQ(sliced.packed().slices, 4);
-  expect_same(sliced.wide(false), sliced.narrow(false), "slices");
+  expect_same(sliced.wide(false, workers()), sliced.narrow(false), "slices");
+}
+
+/// Every row chooses two of five matrices, the same ones for both kinds of inputs.
+class Chosen {
+ public:
+  static constexpr int kRows = 101, kMatrices = 5, kEach = 2, kPairs = kRows * kEach;
+
+  explicit Chosen(Gpu& gpu) : lists_(1 << 16, "lists") {
+    std::vector<float> scores(kRows * kMatrices);
+    for (size_t i = 0; i < scores.size(); ++i) scores[i] = test::noise(31, i) + (i % kMatrices == 1 ? 3 : 0);
+    scores_ = test::upload(gpu, scores);
+    const auto at = [&](int kib) { return reinterpret_cast<int*>(lists_.data() + kib * 1024); };
+    route_.rows = kRows;
+    route_.experts = kMatrices;
+    route_.chosen = kEach;
+    route_.scores = reinterpret_cast<const float*>(scores_.data());
+    route_.stride = kMatrices;
+    route_.expert_scale = route_.scores;
+    route_.choices.pairs = at(0);
+    route_.choices.experts = at(4);
+    route_.choices.shares = reinterpret_cast<float*>(at(8));
+    route_.choices.counts = at(12);
+    route_.choices.tile_count = at(16);
+    route_.choices.tiles = reinterpret_cast<WideTile*>(at(20));
+    route_.choices.most_tiles = kPairs / kWideTokens + kMatrices;
+    start(gpu, route_);
+    matrix_of_.resize(kPairs);
+    gpu.to_host(matrix_of_.data(), lists_.data() + 4096, kPairs * sizeof(int));
+    gpu.finish();
+  }
+
+  const WideChoices& choices() const { return route_.choices; }
+  int matrix_of(int pair) const { return matrix_of_[static_cast<size_t>(pair)]; }
+
+ private:
+  DeviceMemory scores_, lists_;
+  WideRoute route_;
+  std::vector<int> matrix_of_;
+};
+
+/// Products of a stack of matrices with one staged row per `pairs_per_row` pairs.
+std::vector<float> multiply_stack(Gpu& gpu, const PackedMatrix& matrix, const Chosen* chosen, int staged_rows,
+                                  int outputs, WideWorkers workers) {
+  std::vector<float> x(static_cast<size_t>(staged_rows * matrix.cols));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = test::noise(33, i);
+  const DeviceMemory in = test::upload(gpu, x);
+  const DeviceMemory staged(static_cast<size_t>(staged_bytes(matrix) * staged_rows), "staged");
+  const DeviceMemory out(static_cast<size_t>(outputs * matrix.rows) * sizeof(float), "out");
+  WideStage stage;
+  stage.rows = staged_rows;
+  stage.in.rows = reinterpret_cast<const float*>(in.data());
+  stage.in.stride = stage.in.cols = matrix.cols;
+  stage.targets = 1;
+  WideTarget& target = stage.target[0];
+  target.layout = {matrix.format, matrix.groups};
+  target.workers = workers;
+  target.pieces = matrix.pieces;
+  target.row_bytes = staged_bytes(matrix);
+  target.staged = staged.data();
+  start(gpu, stage);
+  WideProduct job;
+  job.matrix = matrix;
+  job.workers = workers;
+  job.rows = staged_rows;
+  job.staged = staged.data();
+  job.row_bytes = target.row_bytes;
+  job.epilogue = matrix.pair ? Epilogue::kGated : Epilogue::kStore;
+  job.out = reinterpret_cast<float*>(out.data());
+  job.out_stride = matrix.rows;
+  if (chosen != nullptr) job.choices = chosen->choices();
+  job.pairs_per_row = outputs / staged_rows;
+  start(gpu, job);
+  gpu.finish();
+  return test::download(gpu, out, static_cast<size_t>(outputs * matrix.rows));
+}
+
+TEST_P(CudaWideProduct, GivesPairsOfAStackWhatTheirMatrixGivesAlone) {
+  constexpr int64_t kRows = 72, kCols = 384;
+  const OwnedMatrix source = make(kind(), kRows * Chosen::kMatrices, kCols, 11),
+                    up = make(kind(), kRows * Chosen::kMatrices, kCols, 12);
+  const Chosen chosen(gpu());
+  for (const bool pair : {false, true}) {
+    DeviceMemory memory;
+    const PackedMatrix stack =
+        test::upload_matrix(gpu(), source.matrix, kRows, pair ? &up.matrix : nullptr, memory);
+    ASSERT_EQ(stack.count, Chosen::kMatrices);
+    for (const int per_row : {1, Chosen::kEach}) {
+      const int staged = Chosen::kPairs / per_row;
+      const auto got = multiply_stack(gpu(), stack, &chosen, staged, Chosen::kPairs, workers());
+      std::vector<std::vector<float>> alone;
+      for (int i = 0; i < stack.count; ++i) {
+        PackedMatrix one = stack;
+        one.count = 1;
+        one.data += i * stack.matrix_bytes();
+        alone.push_back(multiply_stack(gpu(), one, nullptr, staged, staged, WideWorkers::kSingle));
+      }
+      for (int p = 0; p < Chosen::kPairs; ++p) {
+        const auto* want =
+            &alone[static_cast<size_t>(chosen.matrix_of(p))][static_cast<size_t>(p / per_row * kRows)];
+        ASSERT_EQ(std::memcmp(&got[static_cast<size_t>(p * kRows)], want, kRows * sizeof(float)), 0)
+            << "pair " << p << ", " << per_row << " a row" << (pair ? ", a pair" : "");
+      }
+    }
+  }
 }
 
 TEST_P(CudaWideProduct, TakesTallMatricesInWiderTiles) {
-  Subject subject(gpu(), GetParam(), 8200, 128, false, 5, false);
+  Subject subject(gpu(), kind(), 8200, 128, false, 5, false);
   ASSERT_EQ(subject.packed().subtiles, 2);
-  expect_same(subject.wide(false), subject.narrow(false), "tall");
+  expect_same(subject.wide(false, workers()), subject.narrow(false), "tall");
 }
 
 }  // namespace

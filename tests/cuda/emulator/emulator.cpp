@@ -76,6 +76,7 @@ struct Warp {
 /// Some threads at a barrier of their own.
 struct Gathering {
   std::vector<Thread*> waiting;
+  int gone_on = 0;  // that arrived and do not wait
 };
 
 struct BulkCopy {
@@ -278,13 +279,27 @@ void sync_threads() {
   ++machine.running->block->at_block;
   leave(State::kAtBlock);
 }
-void sync_some(int number, int threads) {
+namespace {
+
+/// True where the last of `threads` has come.
+bool gather(int number, int threads, bool waits) {
   if (number < 1 || number > 15 || threads % kLanes != 0) broken("no such barrier");
-  auto& waiting = machine.running->block->gatherings[number].waiting;
-  waiting.push_back(machine.running);
-  if (static_cast<int>(waiting.size()) < threads) return leave(State::kAtWarp);
-  for (Thread* thread : waiting) thread->state = State::kReady;
-  waiting.clear();
+  Gathering& here = machine.running->block->gatherings[number];
+  if (waits) here.waiting.push_back(machine.running);
+  if (!waits) ++here.gone_on;
+  if (static_cast<int>(here.waiting.size()) + here.gone_on < threads) return false;
+  for (Thread* thread : here.waiting) thread->state = State::kReady;
+  here = {};
+  return true;
+}
+
+}  // namespace
+
+void sync_some(int number, int threads) {
+  if (!gather(number, threads, true)) leave(State::kAtWarp);
+}
+void arrive_some(int number, int threads) {
+  gather(number, threads, false);
 }
 void grid_await() {
   leave(State::kAtGrid);
@@ -373,6 +388,7 @@ void run_wave(int first, int count, size_t shared_bytes) {
     block.index = first + b;
     block.at_block = block.done = 0;
     block.bulk.clear();
+    for (Gathering& gathering : block.gatherings) gathering = {};
     block.threads.resize(static_cast<size_t>(threads));
     block.warps.assign(static_cast<size_t>(threads / kLanes), {});
     block.shared.assign(shared_bytes + 128, std::byte{0xff});
@@ -381,6 +397,9 @@ void run_wave(int first, int count, size_t shared_bytes) {
   run_blocks();
   for (const Block& block : machine.blocks) {
     if (!block.bulk.empty()) broken("a block ended with bulk copies under way");
+    for (const Gathering& gathering : block.gatherings) {
+      if (gathering.gone_on > 0) broken("a block ended with arrivals that nobody awaited");
+    }
   }
 }
 

@@ -52,6 +52,7 @@ inline int lane_index() {
 void sync_threads();
 void sync_warp();
 void sync_some(int number, int threads);
+void arrive_some(int number, int threads);
 int shuffle_from(int value, int lane);
 void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void load_transposed(uint32_t (&out)[4], const void* row);
@@ -125,6 +126,7 @@ T max(T a, T b) {
 namespace slip::backend::cuda {
 
 using emulator::arrival_init;
+using emulator::arrive_some;
 using emulator::copy_async;
 using emulator::copy_bulk;
 using emulator::copy_commit;

@@ -36,9 +36,15 @@ constexpr int64_t staged_bytes(const PackedMatrix& matrix) {
          matrix.slices;
 }
 
+/// Who multiplies: warps alone, or warpgroups (wide_group.h), which take the pairs of a row's 64 columns as
+/// they are: [64 columns][high, low][column].
+enum class WideWorkers : int { kSingle, kGroups };
+inline constexpr WideWorkers kWideWorkers = WideWorkers::kSingle;  // of all passes
+
 /// Rows weighted and split for one kind of matrix.
 struct WideTarget {
   StagedLayout layout;
+  WideWorkers workers = kWideWorkers;
   int pieces = 0, slices = 1;
   const float* norm = nullptr;  // [cols] weight; null = 1
   float norm_scale = 1;
@@ -78,6 +84,7 @@ struct WideChoices {
 
 struct WideProduct {
   PackedMatrix matrix;
+  WideWorkers workers = kWideWorkers;  // as the rows were staged
   int rows = 0;
   const std::byte* staged = nullptr;
   int64_t row_bytes = 0;
@@ -93,6 +100,7 @@ struct WideProduct {
   // Of a stack.
   WideChoices choices;
   int pairs_per_row = 1;  // staged row = pair / pairs_per_row
+  int skipped = 0;        // a benchmark's: kSkipStream, kSkipMultiply
 };
 
 /// Choices of all rows from the router's scores.
@@ -144,6 +152,8 @@ struct WideKeep {
 void prepare_wide(Gpu& gpu);
 void start(Gpu& gpu, const WideStage& job);
 void start(Gpu& gpu, const WideProduct& job);
+void prepare_wide_groups(Gpu& gpu);                        // by prepare_wide()
+void start_wide_groups(Gpu& gpu, const WideProduct& job);  // by start()
 void start(Gpu& gpu, const WideRoute& job);
 void start(Gpu& gpu, const WideKeep& job);
 void start(Gpu& gpu, const WideCombine& job);

@@ -32,6 +32,7 @@ void pick(const PackedMatrix& matrix, const With& with) {
 }  // namespace
 
 void prepare_wide(Gpu& gpu) {
+  prepare_wide_groups(gpu);
   PackedMatrix matrix;
   for (const Format format : {Format::kBf16, Format::kAffine8, Format::kAffine4}) {
     for (const int groups : {1, 2}) {
@@ -50,6 +51,7 @@ void prepare_wide(Gpu& gpu) {
 }
 
 void start(Gpu& gpu, const WideProduct& job) {
+  if (job.workers == WideWorkers::kGroups) return start_wide_groups(gpu, job);
   pick(job.matrix, [&](auto* kernel, auto shape) {
     const int tall = (job.matrix.tiles + shape.kTiles - 1) / shape.kTiles;
     const int wide = job.matrix.count > 1 ? job.choices.most_tiles

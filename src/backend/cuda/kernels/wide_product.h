@@ -2,12 +2,12 @@
 //
 // Eight warps, four by two; a warp has 32 rows of the matrix (two subtiles) and 32 staged rows (four column
 // tiles), high and low parts apart: 64 sums a lane. Columns pass through shared memory 128 at a time, packed
-// weights and staged rows together, three such stages deep. A warp unpacks its weights of a group of columns
-// to registers and multiplies them with all its column tiles. The columns are walked in the order of the
-// parts that warps of the narrow product share; where a part ends its sums are added to the total.
-// Per stage, warp and 4-bit matrix: 136 mma, 128 fma, about 110 instructions of unpacking, 38 loads of 16
-// bytes a lane from shared memory. Bytes from the second-level cache per stage and block: 35 KiB of rows, 9
-// of weights (4 bits).
+// weights and staged rows together, up to four such stages deep. A warp unpacks its weights of a group of
+// columns to registers and multiplies them with all its column tiles. The columns are walked in the order of
+// the parts that warps of the narrow product share; where a part ends its sums are added to the total. Per
+// stage, warp and 4-bit matrix: 136 mma, 128 fma, about 110 instructions of unpacking, 38 loads of 16 bytes a
+// lane from shared memory. Bytes from the second-level cache per stage and block: 35 KiB of rows, 9 of
+// weights (4 bits).
 //
 // What it must reach, computed: a token of 26B-A4B multiplies with 3.08 billion weights, as high and low part
 // 12.3 GFLOP, 13.1 with the biases of 4-bit groups of 64; 11,000 tokens a second are 144 TFLOPS, a quarter of
@@ -20,7 +20,7 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kWideStages = 3;
+inline constexpr int kWideSharedBytes = 227 << 10;
 
 template <Format kFormat, int kGroups, int kSubtiles>
 struct WideShape {
@@ -34,7 +34,8 @@ struct WideShape {
   static constexpr int kValueBytes = kWideTokens * kWideCols * 4;
   static constexpr int kTailBytes = kPieces * kLayout.tail_units() * kWideTokens * 16;
   static constexpr int kStageBytes = kWeightBytes + kValueBytes + kTailBytes;
-  static constexpr int kSharedBytes = kWideStages * kStageBytes;
+  static constexpr int kStages = kWideSharedBytes / kStageBytes < 4 ? kWideSharedBytes / kStageBytes : 4;
+  static constexpr int kSharedBytes = kStages * kStageBytes;
 };
 
 /// What a block multiplies.
@@ -46,12 +47,11 @@ struct WideUnit {
   float* out = nullptr;
 };
 
-/// False where there is nothing for this block.
+/// Unit `index` of a product; false where there is none.
 template <typename S>
-__device__ bool find_wide_unit(const WideProduct& job, WideUnit& unit) {
+__device__ bool find_wide_unit(const WideProduct& job, int index, WideUnit& unit) {
   const PackedMatrix& matrix = job.matrix;
   const int tall = (matrix.tiles + S::kTiles - 1) / S::kTiles;
-  int index = static_cast<int>(blockIdx.x);
   unit.first_tile = index % tall * S::kTiles;
   unit.tiles = min(S::kTiles, matrix.tiles - unit.first_tile);
   index /= tall;
@@ -81,7 +81,8 @@ __device__ __forceinline__ int wide_row(const WideProduct& job, const WideUnit& 
   return job.matrix.count > 1 ? job.choices.pairs[at] : at;
 }
 
-/// Brings stage after stage to shared memory.
+/// Brings stage after stage to shared memory. Values lie as [32 columns][8 rows][high, low][lane], 16 bytes
+/// each.
 template <typename S>
 class WideLoader {
  public:
@@ -89,7 +90,8 @@ class WideLoader {
       : weights_(unit.weights),
         tile_bytes_(job.matrix.tile_bytes),
         tiles_(unit.tiles),
-        pieces_(job.matrix.pieces) {
+        pieces_(job.matrix.pieces),
+        all_rows_(unit.count > kWideTokens / 2) {
     const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
     const auto row = [&](int n) {
       return unit.staged + static_cast<int64_t>(wide_row(job, unit, n) / job.pairs_per_row) * job.row_bytes;
@@ -116,7 +118,7 @@ class WideLoader {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int chunk = i / 2, piece = first + chunk / kChunks;
-      if (piece < pieces_)
+      if (piece < pieces_ && (i % 2 == 0 || all_rows_))
         copy_async(
             shared_at<std::byte>(place + (i * kWideThreads + thread) * 16),
             values_[i % 2] + static_cast<int64_t>(piece) * S::kLayout.piece_bytes() + chunk % kChunks * 128);
@@ -134,6 +136,7 @@ class WideLoader {
  private:
   const std::byte* weights_;
   int tile_bytes_, tiles_, pieces_;
+  bool all_rows_;
   const std::byte* values_[2];  // of this thread's two rows
   const std::byte* tail_;
 };
@@ -393,16 +396,16 @@ template <Format kFormat, int kGroups, int kSubtiles>
 __device__ __forceinline__ void run_wide(const WideProduct& job) {
   using S = WideShape<kFormat, kGroups, kSubtiles>;
   WideUnit unit;
-  if (!find_wide_unit<S>(job, unit)) return;
+  if (!find_wide_unit<S>(job, static_cast<int>(blockIdx.x), unit)) return;
   const PackedMatrix& matrix = job.matrix;
   const WideLoader<S> loader(job, unit);
   WideWarp<kFormat, kGroups, kSubtiles> warp;
-  const bool works = warp.wide * 32 < unit.count;
+  const bool works = warp.wide * 32 < unit.count && (job.skipped & kSkipMultiply) == 0;
   const int stages = (matrix.pieces + S::kPieces - 1) / S::kPieces;
   const int place_of_last = matrix.tile_bytes - (matrix.pieces - 1) * S::kPieceBytes;
   const int last_blocks = place_of_last < S::kPieceBytes ? 1 : 2;
 #pragma unroll
-  for (int i = 0; i < kWideStages - 1; ++i) {
+  for (int i = 0; i < S::kStages - 1; ++i) {
     if (i < stages) loader.bring(i, i * S::kStageBytes);
     copy_commit();
   }
@@ -413,10 +416,10 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
   next_part(0);
   int slot = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    copy_wait<kWideStages - 2>();
+    copy_wait<S::kStages - 2>();
     __syncthreads();
-    const int ahead = stage + kWideStages - 1, free_slot = slot == 0 ? kWideStages - 1 : slot - 1;
-    if (ahead < stages) loader.bring(ahead, free_slot * S::kStageBytes);
+    const int ahead = stage + S::kStages - 1, free_slot = slot == 0 ? S::kStages - 1 : slot - 1;
+    if (ahead < stages && (job.skipped & kSkipStream) == 0) loader.bring(ahead, free_slot * S::kStageBytes);
     copy_commit();
     if (works) {
 #pragma unroll
@@ -430,7 +433,7 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
         }
       }
     }
-    slot = slot + 1 == kWideStages ? 0 : slot + 1;
+    slot = slot + 1 == S::kStages ? 0 : slot + 1;
   }
   copy_wait<0>();
   if (works) finish_wide(job, unit, warp);

@@ -17,9 +17,14 @@ __device__ __forceinline__ void put_four_wide(const WideTarget& target, std::byt
   const Split one = split_bf16(x.x, x.y), two = split_bf16(x.z, x.w);
   const int cols = piece_cols(layout.format);
   std::byte* piece = row + col / cols * layout.piece_bytes();
-  auto* words = reinterpret_cast<uint32_t*>(piece) + col % cols / 32 * 32 + col % 8 * 2 + col / 16 % 2 * 2 +
-                col / 8 % 2;
-  if (wanted) {
+  auto* words = reinterpret_cast<uint32_t*>(piece) + col % cols / 32 * 32;
+  if (wanted && target.workers == WideWorkers::kGroups) {
+    std::byte* block = cols < 64 ? row + col / 64 * 256 : piece + col % cols / 64 * 256;
+    auto* pairs = reinterpret_cast<uint2*>(block) + col % 64 / 4;
+    pairs[0] = {one.high, two.high};
+    pairs[16] = {one.low, two.low};
+  } else if (wanted) {
+    words += col % 8 * 2 + col / 16 % 2 * 2 + col / 8 % 2;
     words[0] = one.high;
     words[4] = two.high;
     words[16] = one.low;
