@@ -190,6 +190,12 @@ inline float shuffle(float value, int lane) {
 inline float shuffle_xor(float value, int mask) {
   return shuffle(value, emulator::lane_index() ^ mask);
 }
+inline float inverse_root(float x) {
+  return 1.0f / std::sqrt(x);
+}
+inline float quick_quotient(float x, float y) {
+  return x / y;
+}
 inline int take_place(int* counter) {
   return (*counter)++;
 }

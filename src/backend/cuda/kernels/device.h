@@ -110,13 +110,12 @@ __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* gl
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
                  : "memory");
-    uint64_t evict_first;
-    asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(evict_first));
+    constexpr uint64_t kEvictFirst = 0x12f0000000000000;  // what createpolicy gives
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
         "[%3], "
         "%4;" ::"r"(to),
-        "l"(global), "r"(bytes), "r"(address), "l"(evict_first)
+        "l"(global), "r"(bytes), "r"(address), "l"(kEvictFirst)
         : "memory");
   }
 #else
@@ -219,6 +218,14 @@ __device__ __forceinline__ void best_of_ranks(uint32_t& rank, int& id) {
   rank = best;
 }
 
+/// Within some units in the last place, and the same in all kernels.
+__device__ __forceinline__ float inverse_root(float x) {
+  return rsqrtf(x);
+}
+__device__ __forceinline__ float quick_quotient(float x, float y) {
+  return __fdividef(x, y);
+}
+
 /// Two floats rounded to bf16, `low` in the lower half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t packed;
@@ -237,6 +244,29 @@ __device__ __forceinline__ uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t 
 }
 
 #endif  // SLIP_CUDA_EMULATED
+
+/// A structure of whole words of 16 bytes, by as many loads; a plain copy may go byte by byte.
+template <typename T>
+__device__ __forceinline__ T load_words(const T* from) {
+  static_assert(sizeof(T) % 16 == 0 && alignof(T) == 16);
+  struct alignas(16) Words {
+    uint4 words[sizeof(T) / 16];
+  } all;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 16); ++i)
+    all.words[i] = reinterpret_cast<const uint4*>(from)[i];
+  return __builtin_bit_cast(T, all);
+}
+template <typename T>
+__device__ __forceinline__ void store_words(T* to, const T& from) {
+  static_assert(sizeof(T) % 16 == 0 && alignof(T) == 16);
+  struct alignas(16) Words {
+    uint4 words[sizeof(T) / 16];
+  };
+  const Words all = __builtin_bit_cast(Words, from);
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 16); ++i) reinterpret_cast<uint4*>(to)[i] = all.words[i];
+}
 
 __device__ __forceinline__ float bf16_low(uint32_t pair) {
   return __uint_as_float(pair << 16);

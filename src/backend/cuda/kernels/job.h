@@ -108,6 +108,10 @@ struct alignas(16) Job {
   RouteJob route;
 };
 
+/// In shared memory: the product at hand and the next two, so that the weights of one can be under way and
+/// those of the other are known.
+inline constexpr int kJobsKept = 3;
+
 /// The parts of a product that a benchmark can leave out, to see what the others cost.
 enum Skipped : int {
   kSkipNothing = 0,
@@ -124,7 +128,8 @@ struct SharedPlan {
   int streams = 0;   // [kWarps] Stream, and
   int ahead = 0;     // [kWarps] StreamAhead; see stream.h
   int list = 0;      // KnownList
-  int jobs = 0;      // the product at hand and the next one
+  int share = 0;     // OwnShare of the product at hand
+  int jobs = 0;      // [kJobsKept]: product i at i % kJobsKept
   int phases = 0;    // the phase at hand and the next one
   int step = 0;      // Step, without its pages
   int partial = 0;   // [2][kWarps][kMaxRows] floats: sums of squares

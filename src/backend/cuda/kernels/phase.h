@@ -23,11 +23,13 @@ enum class StepKind : int {
   kEmpty
 };
 
-struct alignas(16) Phase {
+struct alignas(16) PhaseHead {
   StepKind kind = StepKind::kEmpty;
   int product = -1;  // which
   int mark = -1;     // of the program's phases, the one it belongs to
   int unused = 0;
+};
+struct alignas(16) Phase : PhaseHead {
   static constexpr size_t kBodyBytes = 368;
   std::byte body[kBodyBytes] = {};  // the job, unless it is a product
 
@@ -67,7 +69,11 @@ class StepList {
     phase.set(job);
     phases_.push_back(phase);
   }
-  void add_empty(int mark) { phases_.push_back({.kind = StepKind::kEmpty, .mark = mark}); }
+  void add_empty(int mark) {
+    Phase phase;
+    phase.mark = mark;
+    phases_.push_back(phase);
+  }
 
   /// Plans shared memory and copies the list to the device. `rows`: of the step. Throws Error(kRuntime) when
   /// a matrix is too wide for the device. `per_pass`: at most so many rows at a time.

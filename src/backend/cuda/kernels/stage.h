@@ -69,18 +69,29 @@ __device__ __forceinline__ void store_four(float* row, int col, int cols, float4
   if (col < cols) *reinterpret_cast<float4*>(row + col) = x;
 }
 
+/// 1 / rms, of a sum of squares.
+__device__ __forceinline__ float norm_factor(float sum, int cols, float epsilon) {
+  return inverse_root(quick_quotient(sum, static_cast<float>(cols)) + epsilon);
+}
+
 /// Lane n of every warp gets 1 / rms of row n, from the sums that all warps left.
 __device__ __forceinline__ float row_factor(const float* partial, int cols, float epsilon) {
   const int n = threadIdx.x % kMaxRows;
-  float sum = 0;
+  float part[kWarps], sum = 0;
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) sum += partial[w * kMaxRows + n];
-  return 1.0f / sqrtf(sum / static_cast<float>(cols) + epsilon);
+  for (int w = 0; w < kWarps; ++w) part[w] = partial[w * kMaxRows + n];
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += part[w];
+  return norm_factor(sum, cols, epsilon);
 }
-/// Four columns of row n (of its tile, r) as operands, and what their groups need.
+/// What four columns add to the sums of their group.
+struct GroupSums {
+  float high, low;
+};
+
+/// Four columns of row n as operands.
 template <int kTiles>
-__device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix& matrix, int thread, int col,
-                                         int n, float4 x, bool wanted) {
+__device__ __forceinline__ GroupSums put_four(const Stage& stage, int col, int n, float4 x, bool wanted) {
   const int tile = n / 4, r = n % 4;
   const Split one = split_bf16(x.x, x.y), two = split_bf16(x.z, x.w);
   if (wanted) {
@@ -92,27 +103,23 @@ __device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix&
     words[64] = one.low;
     words[68] = two.low;
   }
-  if (matrix.groups == 0) return;
-  float high = bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high));
-  float low = bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low));
-  const int lanes = matrix.groups == 1 ? 16 : 8;  // of a group
-#pragma unroll
-  for (int mask = 1; mask < 16; mask *= 2) {
-    const float more_high = shuffle_xor(high, mask), more_low = shuffle_xor(low, mask);
-    if (mask < lanes) {
-      high += more_high;
-      low += more_low;
-    }
-  }
-  if (!wanted || (thread & (lanes - 1)) != 0) return;
+  return {bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high)),
+          bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low))};
+}
+
+/// What the group of columns around `col` needs beside them, from its sums.
+template <int kTiles>
+__device__ __forceinline__ void put_group(const Stage& stage, const PackedMatrix& matrix, int col, int n,
+                                          GroupSums sums) {
+  const int tile = n / 4, r = n % 4;
   const int group = col / 64 * matrix.groups + (matrix.groups == 2 ? col / 32 % 2 : 0);
   const float offset = -code_offset(matrix.format);
   auto* starts = shared_at<float>(stage.starts) + ((group * kTiles + tile) * 4 + r / 2) * 4 + r % 2;
-  starts[0] = starts[2] = offset * high;
-  starts[8] = starts[10] = offset * low;
+  starts[0] = starts[2] = offset * sums.high;
+  starts[8] = starts[10] = offset * sums.low;
   // [piece][tile][column r][t]: pairs of high parts, then of low ones, then nothing. Columns 4 to 7 are not
   // kept.
-  const Split total = split_bf16(high + low, 0);
+  const Split total = split_bf16(sums.high + sums.low, 0);
   const int in_piece = matrix.groups * (matrix.format == Format::kAffine4 ? 2 : 1);
   const int at = group % in_piece;
   auto* halves = shared_at<uint16_t>(stage.biases) + ((group / in_piece * kTiles + tile) * 4 + r) * 8;
@@ -131,6 +138,7 @@ __device__ __forceinline__ void put_four(const Stage& stage, const PackedMatrix&
 template <int kTiles, int kRows, int kTurns>
 struct Stager {
   static constexpr int kItems = kRows * kTurns;
+  static constexpr int kPartsAtOnce = 2;  // of a branch
   static_assert(kRows == 1 || kTurns == 1);
   using Items = float4[kItems];
   const Segment& segment;
@@ -189,12 +197,25 @@ struct Stager {
     const float* from = segment.in.branch + rows.first * stride;
     const int parts = segment.in.branch_parts;
 #pragma unroll 1
-    for (int part = 0; part < parts; ++part, from += part_stride) {
+    for (int part = 0; part < parts; part += kPartsAtOnce, from += kPartsAtOnce * part_stride) {
+      float4 more[kPartsAtOnce][kItems];
 #pragma unroll
-      for (int i = 0; i < kItems; ++i) {
-        const float4 more = read_four(from + row_of(i) * stride, col_of(i), cols, row_of(i) < rows.count);
-        float4& sum = branch[i];
-        sum = part == 0 ? more : make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
+      for (int p = 0; p < kPartsAtOnce; ++p) {
+#pragma unroll
+        for (int i = 0; i < kItems; ++i) {
+          more[p][i] = read_four(from + p * part_stride + row_of(i) * stride, col_of(i), cols,
+                                 row_of(i) < rows.count && part + p < parts);
+        }
+      }
+#pragma unroll
+      for (int p = 0; p < kPartsAtOnce; ++p) {
+        if (part + p >= parts) break;
+#pragma unroll
+        for (int i = 0; i < kItems; ++i) {
+          const float4 &add = more[p][i], sum = branch[i];
+          branch[i] =
+              part + p == 0 ? add : make_float4(sum.x + add.x, sum.y + add.y, sum.z + add.z, sum.w + add.w);
+        }
       }
     }
   }
@@ -217,9 +238,7 @@ struct Stager {
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const float scale = normed ? shuffle(factor, row_of(i) % kMaxRows) : 1.0f;
-      const float4& weight = branch_weights[i / kRows];  // 1 without a norm
-      float4 b = branch[i];
-      if (normed) b = inside(i) ? *stash(i) : make_float4(0, 0, 0, 0);
+      const float4 &weight = branch_weights[i / kRows], &b = branch[i];  // 1 without a norm
       float4& x = held[i];
       x = make_float4((x.x + b.x * scale * weight.x) * scalar, (x.y + b.y * scale * weight.y) * scalar,
                       (x.z + b.z * scale * weight.z) * scalar, (x.w + b.w * scale * weight.w) * scalar);
@@ -249,27 +268,83 @@ struct Stager {
       if (inside(i)) *stash(i) = x[i];
     }
   }
-  /// From the stash, so that one item at a time is in registers, and its code is there once.
+  __device__ __forceinline__ void take_stash(Items& x) const {
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) x[i] = inside(i) ? *stash(i) : make_float4(0, 0, 0, 0);
+    __syncwarp();  // all stashes have been read before operands take their place
+  }
+
+  /// All items together, so that their shuffles overlap.
   __device__ __forceinline__ void put_block() const {
-#pragma unroll 1
+    GroupSums sums[kItems];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i)
+      sums[i] = put_four<kTiles>(stage, col_of(i), row_of(i), held[i], inside(i));
+    const int groups = segment.matrix.groups;
+    if (groups == 0) return;
+    const int lanes = groups == 1 ? 16 : 8;  // of a group
+#pragma unroll
+    for (int mask = 1; mask < 16; mask *= 2) {
+#pragma unroll
+      for (int i = 0; i < kItems; ++i) {
+        // The same for a whole warp.
+        if (row_of(i) >= rows.count || col_of(i) - thread % 32 * 4 >= padded) continue;
+        const float high = shuffle_xor(sums[i].high, mask), low = shuffle_xor(sums[i].low, mask);
+        if (mask < lanes) sums[i] = {sums[i].high + high, sums[i].low + low};
+      }
+    }
+    if ((thread & (lanes - 1)) != 0) return;
+#pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      const int col = col_of(i), n = row_of(i);
-      // The same for a whole warp.
-      if (n >= rows.count || col - thread % 32 * 4 >= padded) return;
-      const bool wanted = col < padded;
-      const float4 x = wanted ? *stash(i) : make_float4(0, 0, 0, 0);
-      __syncwarp();  // all stashes have been read before operands take their place
-      put_four<kTiles>(stage, segment.matrix, thread, col, n, x, wanted);
+      if (inside(i)) put_group<kTiles>(stage, segment.matrix, col_of(i), row_of(i), sums[i]);
     }
   }
 
+  /// The rows that are held, with their branch, to where they belong.
+  __device__ __forceinline__ void finish_block(const Items& branch, bool norms_branch, float factor,
+                                               float (&squares)[kRows]) {
+    if (segment.in.branch != nullptr) add_branch(branch, norms_branch, factor);
+    keep(segment.in.keep, segment.in.keep_stride);
+    keep(segment.in.tap, segment.in.tap_stride);
+    if (segment.normed) {
+      add_squares(squares, held);
+      weigh();
+      keep(segment.keep_normed, segment.keep_normed_stride);
+    }
+    put_block();
+  }
+
+  /// Whether all of it is one block.
+  __device__ __forceinline__ bool at_once() const {
+    return padded <= kTurns * kTurnCols && rows.count <= kRows;
+  }
+
+  /// One block, which stays in registers.
+  __device__ __forceinline__ void run_once() {
+    const bool has_branch = segment.in.branch != nullptr,
+               norms_branch = has_branch && segment.in.branch_norm != nullptr;
+    Items branch = {};
+    load_rows();
+    load_weights();
+    if (has_branch) load_branch(branch);
+    float factor = 1;
+    if (norms_branch) {
+      float squares[kRows] = {};
+      add_squares(squares, branch);
+      leave_squares(squares, partial);
+      __syncthreads();
+      factor = row_factor(partial, cols, segment.in.epsilon);
+    }
+    float squares[kRows] = {};
+    finish_block(branch, norms_branch, factor, squares);
+    if (segment.normed) leave_squares(squares, partial + kWarps * kMaxRows);
+  }
+
   /// Two rounds where the branch has a norm: the first sums it up, for its factor, and stashes it.
-  __device__ __forceinline__ void run() {
+  __device__ __forceinline__ void run_blocks() {
     const int turns = (padded + kTurnCols - 1) / kTurnCols;
     const bool has_branch = segment.in.branch != nullptr,
                norms_branch = has_branch && segment.in.branch_norm != nullptr;
-    const bool one_block = turns <= kTurns && rows.count <= kRows;  // which is then loaded once
-    const bool normed = segment.normed;
     float factor = 1;
 #pragma unroll 1
     for (int round = norms_branch ? 0 : 1; round < 2; ++round) {
@@ -278,11 +353,6 @@ struct Stager {
         float squares[kRows] = {};
 #pragma unroll 1
         for (turn = 0; turn < turns; turn += kTurns) {
-          const bool loads = round == 0 ? one_block : !(norms_branch && one_block);
-          if (loads) {
-            load_rows();
-            load_weights();
-          }
           Items branch = {};
           if (has_branch && (round == 0 || !norms_branch)) load_branch(branch);
           if (round == 0) {
@@ -290,18 +360,12 @@ struct Stager {
             stash_block(branch);
             continue;
           }
-          if (has_branch) add_branch(branch, norms_branch, factor);
-          keep(segment.in.keep, segment.in.keep_stride);
-          keep(segment.in.tap, segment.in.tap_stride);
-          if (normed) {
-            add_squares(squares, held);
-            weigh();
-            keep(segment.keep_normed, segment.keep_normed_stride);
-          }
-          stash_block(held);
-          put_block();
+          load_rows();
+          load_weights();
+          if (norms_branch) take_stash(branch);
+          finish_block(branch, norms_branch, factor, squares);
         }
-        if (round == 0 || normed) leave_squares(squares, partial + round * kWarps * kMaxRows);
+        if (round == 0 || segment.normed) leave_squares(squares, partial + round * kWarps * kMaxRows);
       }
       if (round == 0) {
         __syncthreads();
@@ -316,10 +380,14 @@ template <int kTiles>
 __device__ __forceinline__ void stage_rows(const Segment& segment, const MatrixList* list,
                                            const StagedRows& rows, bool keeps, const Stage& stage,
                                            float* partial) {
-  if (rows.count == 1) {
-    Stager<kTiles, 1, 3>{segment, list, rows, stage, keeps, partial}.run();
+  Stager<kTiles, 1, 3> one{segment, list, rows, stage, keeps, partial};
+  Stager<kTiles, 4, 1> more{segment, list, rows, stage, keeps, partial};
+  if (one.at_once()) {
+    one.run_once();
+  } else if (more.at_once()) {
+    more.run_once();
   } else {
-    Stager<kTiles, 4, 1>{segment, list, rows, stage, keeps, partial}.run();
+    more.run_blocks();
   }
 }
 

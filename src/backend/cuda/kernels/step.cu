@@ -75,8 +75,9 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
   plan.ahead = plan.streams + align(kWarps * sizeof(Stream));
   plan.list = plan.ahead + align(kWarps * sizeof(StreamAhead));
-  plan.jobs = plan.list + align(sizeof(KnownList));
-  plan.phases = plan.jobs + align(2 * sizeof(Job));
+  plan.share = plan.list + sizeof(KnownList);
+  plan.jobs = align(plan.share + sizeof(OwnShare));
+  plan.phases = plan.jobs + align(kJobsKept * sizeof(Job));
   plan.step = plan.phases + align(2 * sizeof(Phase));
   plan.partial = plan.step + align(sizeof(Step));
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;

@@ -71,6 +71,7 @@ __device__ __forceinline__ Pieces own_pieces(const Segment& segment, int warp) {
 struct alignas(16) TileRun {
   const std::byte* data = nullptr;
   int tiles = 0, tile_step = 0, tile_bytes = 0, stage_bytes = 0;
+  int unused[2] = {};
 };
 
 /// In shared memory, for each warp: the run after the one at hand, and where to look for more.
@@ -82,15 +83,19 @@ struct alignas(16) StreamAhead {
 };
 
 /// The list of matrices that is in shared memory.
-struct KnownList {
+struct alignas(16) KnownList {
   int number = -1, matrices = 0;
 };
+
+__device__ __forceinline__ const Job& job_at(const SharedPlan& plan, int product) {
+  return shared_at<const Job>(plan.jobs)[static_cast<unsigned>(product) % kJobsKept];
+}
 
 struct alignas(16) Stream {
   TileRun run;                    // after the tile at hand,
   const std::byte* at = nullptr;  // of which this comes next,
   int left = 0;                   // so many bytes
-  bool ahead = false;             // another run is known
+  int ahead = 0;                  // 1 = another run is known
   int read = 0, under_way = 0;    // in the ring
   uint32_t parity = 0;
   int first_slot = 0;
@@ -126,10 +131,10 @@ struct alignas(16) Stream {
   /// Looks for another run, of products up to `last`, and starts copies.
   __device__ __forceinline__ void look_ahead(const StepArguments& step, int last) {
     while (true) {
-      if (!ahead) ahead = find_run(step.plan, last);
-      const bool had = ahead;
+      if (ahead == 0) ahead = find_run(step.plan, last) ? 1 : 0;
+      const bool had = ahead != 0;
       fill(step);
-      if (ahead || !had) return;
+      if (ahead != 0 || !had) return;
     }
   }
 
@@ -143,9 +148,9 @@ struct alignas(16) Stream {
 
   __device__ __forceinline__ bool next_tile(const SharedPlan& plan) {
     if (run.tiles == 0) {
-      if (!ahead) return false;
-      run = shared_at<const StreamAhead>(plan.ahead)[thread_here() / 32].run;
-      ahead = false;
+      if (ahead == 0) return false;
+      run = load_words(&shared_at<const StreamAhead>(plan.ahead)[thread_here() / 32].run);
+      ahead = 0;
     }
     --run.tiles;
     at = run.data;
@@ -158,7 +163,7 @@ struct alignas(16) Stream {
   __device__ __forceinline__ bool find_run(const SharedPlan& plan, int last) {
     const int thread = thread_here(), warp = thread / 32;
     StreamAhead& kept = shared_at<StreamAhead>(plan.ahead)[warp];
-    StreamAhead next = kept;
+    StreamAhead next = load_words(&kept);
     const KnownList list = *shared_at<const KnownList>(plan.list);
     next.run.tiles = 0;
     do {
@@ -166,7 +171,7 @@ struct alignas(16) Stream {
       if (next.group < next.end) take_run(plan, warp, next);
     } while (next.run.tiles == 0);
     __syncwarp();  // all lanes have read
-    if (thread % 32 == 0) kept = next;
+    if (thread % 32 == 0) store_words(&kept, next);
     __syncwarp();
     return next.run.tiles > 0;
   }
@@ -177,12 +182,12 @@ struct alignas(16) Stream {
       --next.passes_left;
     } else {
       if (next.product >= last) return false;
-      const Job& job = shared_at<const Job>(plan.jobs)[(next.product + 1) & 1];
+      const Job& job = job_at(plan, next.product + 1);
       if (job.stacked && job.list_number != list.number) return false;
       ++next.product;
       next.passes_left = job.passes;
     }
-    const Job& job = shared_at<const Job>(plan.jobs)[next.product & 1];
+    const Job& job = job_at(plan, next.product);
     next.group = next.end = 0;
     if (static_cast<int>(blockIdx.x) >= job.blocks) return true;
     const Share share = share_of(segment_of(job), list.matrices);
@@ -192,7 +197,7 @@ struct alignas(16) Stream {
   }
   /// The groups that are left, or those of them that belong to one matrix.
   __device__ static __forceinline__ void take_run(const SharedPlan& plan, int warp, StreamAhead& next) {
-    const Segment& segment = segment_of(shared_at<const Job>(plan.jobs)[next.product & 1]);
+    const Segment& segment = segment_of(job_at(plan, next.product));
     const PackedMatrix& matrix = segment.matrix;
     const int slots = kWarps >> segment.parts_log;
     const Run groups = run_from(segment, warp, next.group, next.end);
@@ -212,12 +217,12 @@ struct alignas(16) Stream {
 };
 
 __device__ __forceinline__ Stream load_stream(const SharedPlan& plan) {
-  return shared_at<const Stream>(plan.streams)[thread_here() / 32];
+  return load_words(&shared_at<const Stream>(plan.streams)[thread_here() / 32]);
 }
 __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream& stream) {
   const int thread = thread_here();
   __syncwarp();
-  if (thread % 32 == 0) shared_at<Stream>(plan.streams)[thread / 32] = stream;
+  if (thread % 32 == 0) store_words(&shared_at<Stream>(plan.streams)[thread / 32], stream);
   __syncwarp();
 }
 

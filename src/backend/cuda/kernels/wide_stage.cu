@@ -64,7 +64,7 @@ __device__ __forceinline__ float factor_of(float squares, float* partial, int co
   float sum = 0;
 #pragma unroll
   for (int w = 0; w < kWarps; ++w) sum += partial[w];
-  return 1.0f / sqrtf(sum / static_cast<float>(cols) + epsilon);
+  return norm_factor(sum, cols, epsilon);
 }
 
 __device__ __forceinline__ float4 branch_at(const Input& in, int row, int col) {
