@@ -39,7 +39,7 @@ constexpr int64_t staged_bytes(const PackedMatrix& matrix) {
 /// Who multiplies: warps alone, or warpgroups (wide_group.h), which take the pairs of a row's 64 columns as
 /// they are: [64 columns][high, low][column].
 enum class WideWorkers : int { kSingle, kGroups };
-inline constexpr WideWorkers kWideWorkers = WideWorkers::kSingle;  // of all passes
+inline constexpr WideWorkers kWideWorkers = WideWorkers::kGroups;  // of all passes
 
 /// Rows weighted and split for one kind of matrix.
 struct WideTarget {
