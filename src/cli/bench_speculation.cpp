@@ -102,6 +102,9 @@ std::vector<SpeculationResult> run_speculation(backend::Backend& backend, Drafte
         fail(ErrorKind::kRuntime,
              "speculation changed the output of task '{}'; this is a bug, please report it", task.name);
       }
+      const auto& failures = drafters.speculator->failures();
+      if (!failures.empty())
+        fail(ErrorKind::kRuntime, "{}; without it the figures mean nothing", failures[0]);
       result.task = task.name;
       if (i == 0) continue;
       plain.push_back(without.rate());

@@ -38,7 +38,7 @@ class Listing {
   }
   void assistant(const model::AssistantConfig& config, const model::AssistantWeights& weights,
                  const Matrix& ordered_head) {
-    one(weights.pre_projection, weights_.pre_projection);
+    sliced(weights.pre_projection, weights_.pre_projection);
     layers(config.text, weights.text);
     one(weights.centroids, weights_.centroids);
     if (config.centroids == 0) {

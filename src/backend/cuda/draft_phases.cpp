@@ -5,9 +5,11 @@ namespace slip::backend::cuda {
 
 void Executor::draft_input() {
   Job job = new_job();
-  add(job, device_.pre_projection, plain(input_, 2 * network_.assistant->backbone_hidden), streams_[0]);
+  const Field sum = add_slices(job, device_.pre_projection,
+                               plain(input_, 2 * network_.assistant->backbone_hidden), projected_);
   start(job);
-  stream_ = streams_[0];
+  stream_ = {};  // the sum alone
+  pending_ = {.waits = true, .branch = sum};
 }
 
 void Executor::draft_head() {
