@@ -6,6 +6,7 @@ SLIP_PACKAGES=(
   g++ cmake ninja-build xz-utils
   libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev libgtest-dev
 )
+SLIP_TEST_PACKAGES=(python3)  # the tests of tools/train
 
 say() { printf 'slipstream: %s\n' "$*" >&2; }
 
