@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/wide_group.h"
 #include "base/noise.h"
 
 namespace slip::backend::cuda {
@@ -118,71 +119,26 @@ __device__ __forceinline__ uint64_t describe(uint32_t address, int lbo, int sbo)
   return static_cast<uint64_t>(address >> 4 & 0x3fff) | static_cast<uint64_t>(lbo >> 4) << 16 |
          static_cast<uint64_t>(sbo >> 4) << 32;
 }
-__device__ __forceinline__ void wgmma_fence() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void wgmma_commit() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-template <int kLeft>
-__device__ __forceinline__ void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
-}
-
-/// d += a * b, m64n64k16, of a warpgroup.
-__device__ __forceinline__ void wgmma(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
-      "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
-      "%31}, {%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-/// d += a * b, m64n128k16, of a warpgroup.
-__device__ __forceinline__ void wgmma(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
-      "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
-      "%31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "
-      "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%64,%65,%66,%67}, %68, 1, 1, 1, 0;"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]), "+f"(d[8][3]),
-        "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
-        "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-        "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),
-        "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
-        "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
 template <int kTiles, bool kFolds>
 __global__ void __launch_bounds__(384, 1) wgmma_rate(Rate* rate, float* out) {
   float raw[kTiles][4] = {}, sums[kTiles][4] = {};
   auto* shared = reinterpret_cast<uint32_t*>(shared_memory());
   for (int i = static_cast<int>(threadIdx.x); i < 16384; i += static_cast<int>(blockDim.x)) shared[i] = 0;
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  group_publish();
   __syncthreads();
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const uint32_t lane = threadIdx.x;
   const float scale = __uint_as_float(0x3f800000u + (lane & 3));
   uint32_t a[4] = {lane & 1, lane & 2, lane & 4, lane & 8};
   const long long from = clock64(), since = nanoseconds();
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   for (int turn = 0; turn < kTurns / 4; ++turn) {
-    wgmma_fence();
+    group_begin(raw);
 #pragma unroll
     for (int step = 0; step < 4; ++step)
-      wgmma(raw, a, describe(address + (turn % 8 * 4 + step) * kTiles * 256 % 32768, 128, 256));
-    wgmma_commit();
-    wgmma_wait<0>();
+      group_mma_async(raw, a, describe(address + (turn % 8 * 4 + step) * kTiles * 256 % 32768, 128, 256));
+    group_commit();
+    group_end(raw);
     if constexpr (kFolds) {
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
@@ -194,6 +150,7 @@ __global__ void __launch_bounds__(384, 1) wgmma_rate(Rate* rate, float* out) {
       }
     }
   }
+#endif
   const long long to = clock64(), until = nanoseconds();
   float sum = 0;
   for (int tile = 0; tile < kTiles; ++tile)
@@ -233,7 +190,7 @@ __global__ void both_ways(const uint32_t* a, const uint32_t* b, const float* c, 
     const int step = i / 512, n = i / 8 % 64, word = i % 8;
     shared[step * 512 + n / 8 * 64 + word / 4 * 32 + n % 8 * 4 + word % 4] = b[i];
   }
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  group_publish();
   __syncthreads();
   float one[8][4], two[8][4];
   for (int tile = 0; tile < 8; ++tile) {
@@ -249,10 +206,12 @@ __global__ void both_ways(const uint32_t* a, const uint32_t* b, const float* c, 
       const uint32_t* column = b + step * 512 + (tile * 8 + g) * 8;
       mma(one[tile], words, column[t], column[t + 4]);
     }
-    wgmma_fence();
-    wgmma(two, words, describe(address + step * 2048, 128, 256));
-    wgmma_commit();
-    wgmma_wait<0>();
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    group_begin(two);
+    group_mma_async(two, words, describe(address + step * 2048, 128, 256));
+    group_commit();
+    group_end(two);
+#endif
   }
   for (int tile = 0; tile < 8; ++tile) {
     for (int i = 0; i < 4; ++i) {

@@ -126,7 +126,6 @@ class Executor {
   void start(Job& job, int listed = 1);
   void leave_sum(const Field& branch, const model::Vector& norm, float scalar, int tap);
   void end_layer(int layer, const Field& branch, const model::Vector& norm);
-  CacheLayer cache_layer(int layer) const;
   const Turns& turns(model::LayerKind kind) const {
     return kind == model::LayerKind::kSliding ? sliding_turns_ : full_turns_;
   }

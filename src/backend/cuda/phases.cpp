@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/cuda/executor.h"
+#include "backend/cuda/phase_jobs.h"
 #include "base/check.h"
 
 namespace slip::backend::cuda {
@@ -138,31 +139,20 @@ void Executor::leave_sum(const Field& branch, const model::Vector& norm, float s
 }
 
 void Executor::end_layer(int layer, const Field& branch, const model::Vector& norm) {
-  int tap = -1;
-  for (size_t i = 0; i < program_->taps.size(); ++i) {
-    if (program_->taps[i] == layer) tap = static_cast<int>(i);
-  }
-  leave_sum(branch, norm, layer_weights(layer).scalar, tap);
+  leave_sum(branch, norm, layer_weights(layer).scalar, tap_of(*program_, layer));
 }
 
 void Executor::per_layer_inputs() {
-  const int layers = config_.layer_count();
   Job job = new_job();
   add(job, device_.per_layer_projection, take_stream(), per_layer_);
   start(job);
-  building_->add(StepKind::kPerLayer,
-                 PerLayerJob{.rows = rows_,
-                             .layers = layers,
-                             .dim = config_.per_layer_dim,
-                             .mixed = per_layer_.data,
-                             .stride = per_layer_.stride,
-                             .table = table_.data,
-                             .table_stride = table_.stride,
-                             .norm = device_.vector(weights_.per_layer_norm),
-                             .scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden)),
-                             .table_scale = std::sqrt(static_cast<float>(config_.per_layer_dim)),
-                             .epsilon = config_.norm_epsilon},
-                 mark_);
+  PerLayerJob mix = per_layer_job_of(config_, device_.vector(weights_.per_layer_norm));
+  mix.rows = rows_;
+  mix.mixed = per_layer_.data;
+  mix.stride = per_layer_.stride;
+  mix.table = table_.data;
+  mix.table_stride = table_.stride;
+  building_->add(StepKind::kPerLayer, mix, mark_);
 }
 
 void Executor::qkv(int layer, bool queries) {
@@ -179,19 +169,6 @@ void Executor::qkv(int layer, bool queries) {
   start(job);
 }
 
-CacheLayer Executor::cache_layer(int layer) const {
-  const int source = layer_config(layer).kv_source;
-  const kv::LayerLayout& at = network_.layout->layers()[static_cast<size_t>(source)];
-  return {.ring = at.ring,
-          .k_is_v = at.parts == 1,
-          .kv_heads = at.kv_heads,
-          .head_dim = at.head_dim,
-          .element_bytes = static_cast<int>(kv::bytes_of(network_.layout->storage())),
-          .ring_pages = network_.layout->ring_pages(),
-          .ring_page_bytes = static_cast<int64_t>(network_.layout->ring_page_bytes()),
-          .page_offset = static_cast<int64_t>(at.page_offset)};
-}
-
 HeadsJob Executor::heads_job(int layer, bool queries) const {
   const model::LayerConfig& config = layer_config(layer);
   const model::LayerWeights& weights = layer_weights(layer);
@@ -201,7 +178,7 @@ HeadsJob Executor::heads_job(int layer, bool queries) const {
           .stores = config_.owns_kv(layer),
           .v_norm = config.v_norm,
           .epsilon = config_.norm_epsilon,
-          .cache = cache_layer(layer),
+          .cache = cache_layer_of(*network_.layout, layer_config(layer).kv_source),
           .head_dim = config.head_dim,
           .turns = turns(config.kind),
           .q_norm = device_.vector(weights.q_norm),

@@ -101,7 +101,6 @@ class WideExecutor {
   void leave_sum(const Field& branch, const model::Vector& norm, float scalar, int tap);
   void end_layer(int layer, const Field& branch, const model::Vector& norm);
   HeadsJob heads_job(int layer, bool queries) const;
-  CacheLayer cache_layer(int layer) const;
   const model::LayerConfig& layer_config(int layer) const {
     return config_.layers[static_cast<size_t>(layer)];
   }

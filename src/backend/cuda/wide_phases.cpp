@@ -1,6 +1,7 @@
 // The kernels of every phase of a wide pass; phases.cpp has the same for narrow steps.
 #include <cmath>
 
+#include "backend/cuda/phase_jobs.h"
 #include "backend/cuda/wide_executor.h"
 #include "base/check.h"
 
@@ -109,11 +110,7 @@ void WideExecutor::leave_sum(const Field& branch, const model::Vector& norm, flo
 }
 
 void WideExecutor::end_layer(int layer, const Field& branch, const model::Vector& norm) {
-  int tap = -1;
-  for (size_t i = 0; i < program_->taps.size(); ++i) {
-    if (program_->taps[i] == layer) tap = static_cast<int>(i);
-  }
-  leave_sum(branch, norm, layer_weights(layer).scalar, tap);
+  leave_sum(branch, norm, layer_weights(layer).scalar, tap_of(*program_, layer));
 }
 
 void WideExecutor::per_layer_inputs() {
@@ -121,30 +118,13 @@ void WideExecutor::per_layer_inputs() {
   const int target = stage_for(stage, device_.per_layer_projection, nullptr);
   start(gpu_, stage);
   start(gpu_, product(device_.per_layer_projection, stage, target, per_layer_));
-  start(gpu_, PerLayerJob{.rows = rows_,
-                          .layers = config_.layer_count(),
-                          .dim = config_.per_layer_dim,
-                          .mixed = per_layer_.data,
-                          .stride = per_layer_.stride,
-                          .table = table_.data,
-                          .table_stride = table_.stride,
-                          .norm = device_.vector(weights_.per_layer_norm),
-                          .scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden)),
-                          .table_scale = std::sqrt(static_cast<float>(config_.per_layer_dim)),
-                          .epsilon = config_.norm_epsilon});
-}
-
-CacheLayer WideExecutor::cache_layer(int layer) const {
-  const int source = layer_config(layer).kv_source;
-  const kv::LayerLayout& at = options_.layout->layers()[static_cast<size_t>(source)];
-  return {.ring = at.ring,
-          .k_is_v = at.parts == 1,
-          .kv_heads = at.kv_heads,
-          .head_dim = at.head_dim,
-          .element_bytes = static_cast<int>(kv::bytes_of(options_.layout->storage())),
-          .ring_pages = options_.layout->ring_pages(),
-          .ring_page_bytes = static_cast<int64_t>(options_.layout->ring_page_bytes()),
-          .page_offset = static_cast<int64_t>(at.page_offset)};
+  PerLayerJob mix = per_layer_job_of(config_, device_.vector(weights_.per_layer_norm));
+  mix.rows = rows_;
+  mix.mixed = per_layer_.data;
+  mix.stride = per_layer_.stride;
+  mix.table = table_.data;
+  mix.table_stride = table_.stride;
+  start(gpu_, mix);
 }
 
 HeadsJob WideExecutor::heads_job(int layer, bool queries) const {
@@ -156,7 +136,7 @@ HeadsJob WideExecutor::heads_job(int layer, bool queries) const {
           .stores = config_.owns_kv(layer),
           .v_norm = config.v_norm,
           .epsilon = config_.norm_epsilon,
-          .cache = cache_layer(layer),
+          .cache = cache_layer_of(*options_.layout, layer_config(layer).kv_source),
           .head_dim = config.head_dim,
           .turns = config.kind == LayerKind::kSliding ? options_.sliding_turns : options_.full_turns,
           .q_norm = device_.vector(weights.q_norm),

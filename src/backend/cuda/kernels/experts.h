@@ -21,6 +21,26 @@ __device__ inline void best_of_warp(float& value, int& index) {
   }
 }
 
+/// The best expert of a row that is left, on every lane of its warp, and takes it away; kMostExperts where no
+/// score is a number. Lane l has experts l, l + 32, ...
+struct ExpertChoice {
+  float score = -INFINITY;
+  int expert = kMostExperts;
+};
+__device__ __forceinline__ ExpertChoice take_best(float (&scores)[kScoresPerLane], int lane) {
+  ExpertChoice best;
+#pragma unroll
+  for (int j = 0; j < kScoresPerLane; ++j) {
+    if (scores[j] > best.score) best = {scores[j], lane + 32 * j};
+  }
+  best_of_warp(best.score, best.expert);
+#pragma unroll
+  for (int j = 0; j < kScoresPerLane; ++j) {
+    if (lane + 32 * j == best.expert) scores[j] = -INFINITY;
+  }
+  return best;
+}
+
 /// By one block: warp n chooses for row n. Then thread e lists who chose expert e.
 __device__ inline void route(const RouteJob& job, int work) {
   const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
@@ -36,23 +56,10 @@ __device__ inline void route(const RouteJob& job, int work) {
     }
     float highest = 0, total = 0;
     for (int slot = 0; slot < job.chosen; ++slot) {
-      float value = -INFINITY;
-      int index = kMostExperts;
-#pragma unroll
-      for (int j = 0; j < kScoresPerLane; ++j) {
-        if (scores[j] > value) {
-          value = scores[j];
-          index = lane + 32 * j;
-        }
-      }
-      best_of_warp(value, index);
-      if (slot == 0) highest = value;
-      const float weight = expf(value - highest);
+      const auto [score, index] = take_best(scores, lane);
+      if (slot == 0) highest = score;
+      const float weight = expf(score - highest);
       total += weight;
-#pragma unroll
-      for (int j = 0; j < kScoresPerLane; ++j) {
-        if (lane + 32 * j == index) scores[j] = -INFINITY;
-      }
       if (lane == 0 && index < job.experts) {
         slots[index * kMaxRows + warp] = slot;
         job.list->share[warp][slot] = weight * __ldg(job.expert_scale + index);

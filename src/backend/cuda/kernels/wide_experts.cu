@@ -22,24 +22,11 @@ __global__ void __launch_bounds__(kWideThreads) wide_choose(const __grid_constan
   float* shares = job.choices.shares + row * job.chosen;
   float highest = 0, total = 0;
   for (int slot = 0; slot < job.chosen; ++slot) {
-    float value = -INFINITY;
-    int index = kMostExperts;
-#pragma unroll
-    for (int j = 0; j < kScoresPerLane; ++j) {
-      if (scores[j] > value) {
-        value = scores[j];
-        index = lane + 32 * j;
-      }
-    }
-    best_of_warp(value, index);
-    if (slot == 0) highest = value;
-    const float weight = expf(value - highest);
+    const auto [score, best] = take_best(scores, lane);
+    if (slot == 0) highest = score;
+    const float weight = expf(score - highest);
     total += weight;
-#pragma unroll
-    for (int j = 0; j < kScoresPerLane; ++j) {
-      if (lane + 32 * j == index) scores[j] = -INFINITY;
-    }
-    index = min(index, job.experts - 1);  // scores that are no numbers have no best
+    const int index = min(best, job.experts - 1);  // scores that are no numbers have no best
     if (lane == 0) {
       job.choices.experts[row * job.chosen + slot] = index;
       shares[slot] = weight * __ldg(job.expert_scale + index);
