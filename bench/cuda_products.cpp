@@ -435,6 +435,13 @@ void run(int argc, char** argv) {
             segment.in.cols = packed.cols;
             segment.in.epsilon = 1e-6f;
             segment.normed = one.slices == 1;
+            if (segment.normed) {  // a branch to add, both with their norms, as in most products of a model
+              const auto* more = reinterpret_cast<const float*>(activations.data()) + (1 << 20);
+              segment.in.branch = more;
+              segment.in.branch_stride = one.cols;
+              segment.in.branch_norm = more + (1 << 19) + i * 8192;
+              segment.norm = more + (1 << 20) + i * 8192;
+            }
             segment.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
             segment.out =
                 reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;

@@ -180,6 +180,9 @@ inline int thread_here() {
   return static_cast<int>(threadIdx.x);
 }
 
+inline int shuffle(int value, int lane) {
+  return emulator::shuffle_from(value, lane);
+}
 inline float shuffle(float value, int lane) {
   int bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -195,6 +198,15 @@ inline float inverse_root(float x) {
 }
 inline float quick_quotient(float x, float y) {
   return x / y;
+}
+inline void publish(int* to, int value) {
+  *to = value;
+}
+inline int observe(const int* from) {
+  return *from;
+}
+inline int uniform(int value) {
+  return value;
 }
 inline int take_place(int* counter) {
   return (*counter)++;

@@ -150,6 +150,11 @@ __device__ __forceinline__ void sync_some(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+/// Is counted by the sync_some() of others, and goes on.
+__device__ __forceinline__ void arrive_some(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 /// All blocks meet: what they wrote before can be read (load_fresh) after. `counter` counts arrivals since it
 /// was cleared, `target` is what it must reach.
 __device__ __forceinline__ void grid_arrive(uint32_t* counter) {
@@ -170,6 +175,18 @@ __device__ __forceinline__ uint32_t count_finished(uint32_t* counter) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
   return before;
+}
+
+/// A number in shared memory that tells other warps of the block what has been written before it.
+__device__ __forceinline__ void publish(int* to, int value) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+__device__ __forceinline__ int observe(const int* from) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(from));
+  int value;
+  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
 }
 
 /// Counts up in shared memory and returns what was there.
@@ -203,8 +220,17 @@ __device__ __forceinline__ int shuffle_xor(int value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
+__device__ __forceinline__ int shuffle(int value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
 __device__ __forceinline__ float shuffle(float value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
+}
+
+/// A value that is the same on all lanes of a warp, so that the compiler knows it and branches on it without
+/// care for lanes that might go elsewhere.
+__device__ __forceinline__ int uniform(int value) {
+  return static_cast<int>(__reduce_or_sync(0xffffffffu, static_cast<unsigned>(value)));
 }
 
 /// Over a warp, the same on every lane.

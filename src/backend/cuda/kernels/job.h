@@ -79,6 +79,9 @@ struct Segment {
   const int* out_rows = nullptr;
   float* stay = nullptr;  // [n][stay_stride], for rows with kToPick
   int64_t stay_stride = 0;
+  // Which of the kernel's own ways to stage and to multiply fits; filled in with the blocks.
+  int staging = 0, multiplying = 0;
+  int starts = 0, biases = 0;  // of the staged rows: see stage_at()
 };
 
 inline constexpr int kMaxSegments = 4;
@@ -126,14 +129,16 @@ struct SharedPlan {
   int watch = 0;     // the first thing; see watch.h
   int arrivals = 0;  // [kWarps][slots]
   int streams = 0;   // [kWarps] Stream, and
-  int ahead = 0;     // [kWarps] StreamAhead; see stream.h
+  int scout = 0;     // Scout; see stream.h
+  int runs = 0;      // [kRunsKept][kWarps] TileRun
   int list = 0;      // KnownList
-  int share = 0;     // OwnShare of the product at hand
+  int share = 0;     // [kSharesKept] OwnShare: product i at i % kSharesKept
   int jobs = 0;      // [kJobsKept]: product i at i % kJobsKept
   int phases = 0;    // the phase at hand and the next one
   int step = 0;      // Step, without its pages
-  int partial = 0;   // [2][kWarps][kMaxRows] floats: sums of squares
+  int partial = 0;   // [2][kMaxRows][kWarps] floats: sums of squares
   int active = 0;    // [kMaxListed] ints: the matrices of the list
+  int chosen = 0;    // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
   int sums = 0;      // of tiles
   int ring = 0;      // [kWarps][slots][slot_bytes]: weights under way
   int work = 0;      // rows of a product, or what another phase needs

@@ -6,7 +6,8 @@
 // Weight bytes: each once per pass over the rows; activations: every block reads all rows once from the
 // second-level cache. All of this is one function after inlining, on purpose: what passes between its parts
 // stays in registers, and there is no room for a stack in the first-level cache beside 227 KB of shared
-// memory.
+// memory. A small product takes as long as its instructions one after another, so whatever can be known
+// before the phase begins is: by the host, or by the scout.
 #pragma once
 
 #include <bit>
@@ -14,6 +15,7 @@
 #include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/piece.h"
+#include "backend/cuda/kernels/stage_one.h"
 #include "backend/cuda/kernels/stream.h"
 
 namespace slip::backend::cuda {
@@ -25,37 +27,39 @@ __host__ __device__ constexpr int sum_buffers(int tiles) {
   return tiles == 1 ? 2 : 1;
 }
 
-/// What the results of a tile need to know, read before the sums are awaited.
-struct Target {
-  float* out;
-  int64_t out_stride;
-  Epilogue epilogue;
-  bool pair;
-};
+/// Ways to multiply, as Segment::multiplying.
+__host__ __device__ constexpr int multiplying(Format format, int groups, int subtiles) {
+  const int kind = format == Format::kBf16 ? 4 : (format == Format::kAffine8 ? 2 : 0) + groups - 1;
+  return 2 * kind + subtiles - 1;
+}
 
-/// One result of a tile: row `row` of the matrix, row `n` of the step.
-__device__ __forceinline__ void put(const Segment& segment, const Target& target, const Job& job, int listed,
-                                    int row, int n, float y, float up) {
-  int64_t to = n;
-  if (segment.matrix.count > 1) {
-    const int slot = load_fresh(&job.list->slot[listed][n]);
+/// One result of a tile: row `row` of the matrix, row `n` of the step. `chosen`: of a stack, the slots of its
+/// rows.
+__device__ __forceinline__ void put(const Segment& segment, const int8_t* chosen, int row, int n, float y,
+                                    float up) {
+  const Epilogue epilogue = segment.epilogue;
+  int to = n;
+  if (chosen != nullptr) {
+    const int slot = chosen[n];
     if (slot < 0) return;
-    to = static_cast<int64_t>(n) * segment.out_slots + slot;
+    to = n * segment.out_slots + slot;
   }
-  if (target.epilogue == Epilogue::kLogits) {
-    to = load_fresh(segment.out_rows + n);
-    if (to == kNowhere) return;
-    if (segment.softcap > 0) y = segment.softcap * tanhf(y / segment.softcap);
-    if (to == kToPick) {
-      segment.stay[n * segment.stay_stride + row] = y;
-      return;
+  if (epilogue != Epilogue::kStore) {
+    if (epilogue == Epilogue::kLogits) {
+      to = load_fresh(segment.out_rows + n);
+      if (to == kNowhere) return;
+      if (segment.softcap > 0) y = segment.softcap * tanhf(y / segment.softcap);
+      if (to == kToPick) {
+        segment.stay[n * static_cast<int>(segment.stay_stride) + row] = y;
+        return;
+      }
+    } else {
+      const bool gated = epilogue == Epilogue::kGated;
+      if (!gated) up = load_fresh(segment.other + n * static_cast<int>(segment.other_stride) + row);
+      y = activate(y, gated ? segment.activation : model::Activation::kGeluTanh) * up;
     }
-  } else if (target.epilogue != Epilogue::kStore) {
-    const bool gated = target.epilogue == Epilogue::kGated;
-    if (!gated) up = load_fresh(segment.other + n * segment.other_stride + row);
-    y = activate(y, gated ? segment.activation : model::Activation::kGeluTanh) * up;
   }
-  target.out[to * target.out_stride + row] = y;
+  segment.out[to * segment.out_stride + row] = y;
 }
 
 /// The sum of up to 16 parts, in their order; eight of them are under way before the first is added.
@@ -83,32 +87,11 @@ __device__ __forceinline__ float sum_parts(const float* from, int parts, int str
   return sum;
 }
 
-/// The sums of a tile's warps, in the order of the parts, by those warps.
-template <int kTiles>
-__device__ __forceinline__ void finish_tile(const Segment& segment, const Target& target, const Job& job,
-                                            const float* sums, int parts_log, int subtiles, int listed,
-                                            int tile, float factor, const StagedRows& rows) {
-  const int threads = 32 << parts_log, own = thread_here() & (threads - 1);
-  const int rows_log = subtiles == 1 || target.pair ? 4 : 5, total = rows.count << rows_log;
-  const int tile_sums = subtiles * kTiles * kSumFloats;
-#pragma unroll 1
-  for (int start = 0; start < total; start += threads) {
-    const int i = start + own, n = i < total ? i >> rows_log : 0, r = i & ((1 << rows_log) - 1),
-              row = (tile << rows_log) + r;
-    const float scale = segment.normed ? shuffle(factor, n) : 1.0f;
-    if (i >= total || row >= segment.matrix.rows) continue;
-    const float* from = sums + (r / 16 * kTiles + n / 4) * kSumFloats + n % 4 * 16 + r % 16;
-    const float y = sum_parts(from, 1 << parts_log, tile_sums) * scale;
-    const float up =
-        target.pair ? sum_parts(from + kTiles * kSumFloats, 1 << parts_log, tile_sums) * scale : 0;
-    put(segment, target, job, listed, row, rows.first + n, y, up);
-  }
-}
-
 /// The norm's factor of rows that were kept before it was known.
-__device__ inline void finish_kept(const Segment& segment, StagedRows rows, float factor) {
+__device__ __noinline__ inline void finish_kept(int segment_place, StagedRows rows, const float* partial) {
+  const Segment& segment = *shared_at<const Segment>(segment_place);
   for (int n = 0; n < rows.count; ++n) {
-    const float scale = shuffle(factor, n);
+    const float scale = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
     float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
     for (int col = static_cast<int>(threadIdx.x) * 4; col < segment.in.cols; col += kTurnCols) {
       for (int i = 0; i < 4 && col + i < segment.in.cols; ++i) row[col + i] *= scale;
@@ -116,10 +99,10 @@ __device__ inline void finish_kept(const Segment& segment, StagedRows rows, floa
   }
 }
 
-/// The norms of a product to come, to the second-level cache: every block a few lines.
+/// The norms of a product to come, to the second-level cache: every block a few lines, by one of its warps.
 __device__ inline void prefetch_norms(const Job& job) {
   constexpr int kLine = 32;  // floats
-  const int i = static_cast<int>(threadIdx.x) / 2;
+  const int i = static_cast<int>(threadIdx.x) % 32 / 2;
   if (i >= job.segment_count) return;
   const Segment& segment = job.segments[i];
   const float* norm = threadIdx.x % 2 == 0 ? segment.norm : segment.in.branch_norm;
@@ -129,69 +112,13 @@ __device__ inline void prefetch_norms(const Job& job) {
     prefetch(norm + at);
 }
 
-/// This warp's pieces of a tile times the staged rows.
-template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_pieces(const StepArguments& step, const Pieces& pieces,
-                                                const Stage& stage, Stream& stream,
-                                                float (&mine)[2][kTiles][4]) {
-  using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
-  constexpr int kStagePieces = 2 / kSubtiles;
-  const int lane = thread_here() % 32;
-  const bool multiplies = (step.skipped & kSkipMultiply) == 0;
-  float sums[kSubtiles][kTiles][4] = {};
-#pragma unroll 1
-  for (int piece = pieces.begin; piece < pieces.end; piece += kStagePieces) {
-    const int place = stream.next(step);
-    if (multiplies) {
-      Work::multiply(lane, place, piece, stage, sums);
-      if (kStagePieces == 2 && piece + 1 < pieces.end)
-        Work::multiply(lane, place + Work::kBytes, piece + 1, stage, sums);
-    }
-    stream.release(step);
-  }
-#pragma unroll
-  for (int s = 0; s < kSubtiles; ++s) {
-#pragma unroll
-    for (int column = 0; column < kTiles; ++column) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) mine[s][column][j] = sums[s][column][j];
-    }
-  }
-}
-
-/// The same for whatever format the matrix has.
-template <int kTiles>
-__device__ __forceinline__ void multiply_any(const StepArguments& step, const Segment& segment,
-                                             Stream& stream, float (&mine)[2][kTiles][4]) {
-  const PackedMatrix& matrix = segment.matrix;
-  const Pieces pieces = own_pieces(segment, thread_here() / 32);
-  const Stage stage = stage_at(step.plan.work, matrix, kTiles);
-  const auto multiply = [&]<Format kFormat, int kGroups>() {
-    if (matrix.subtiles == 2) {
-      multiply_pieces<kFormat, kGroups, 2, kTiles>(step, pieces, stage, stream, mine);
-    } else {
-      multiply_pieces<kFormat, kGroups, 1, kTiles>(step, pieces, stage, stream, mine);
-    }
-  };
-  if (matrix.format == Format::kAffine4) {
-    matrix.groups == 1 ? multiply.template operator()<Format::kAffine4, 1>()
-                       : multiply.template operator()<Format::kAffine4, 2>();
-  } else if (matrix.format == Format::kAffine8) {
-    matrix.groups == 1 ? multiply.template operator()<Format::kAffine8, 1>()
-                       : multiply.template operator()<Format::kAffine8, 2>();
-  } else {
-    multiply.template operator()<Format::kBf16, 0>();
-  }
-}
-
 /// A warp's sums of a tile to shared memory, low parts added to high ones.
-template <int kTiles>
-__device__ __forceinline__ void leave_sums(float* warp_sums, int subtiles, float (&mine)[2][kTiles][4]) {
+template <int kSubtiles, int kTiles>
+__device__ __forceinline__ void leave_sums(float* warp_sums, float (&mine)[kSubtiles][kTiles][4]) {
   const int lane = thread_here() % 32;
   float* to = warp_sums + lane % 4 * 32 + lane / 4;
 #pragma unroll
-  for (int s = 0; s < 2; ++s) {
-    if (s >= subtiles) break;
+  for (int s = 0; s < kSubtiles; ++s) {
 #pragma unroll
     for (int column = 0; column < kTiles; ++column) {
       float(&sum)[4] = mine[s][column];
@@ -208,41 +135,137 @@ __device__ __forceinline__ void leave_sums(float* warp_sums, int subtiles, float
   }
 }
 
-/// A run of tiles times the staged rows, and what becomes of the sums. `buffer`: of the sums, the one that is
-/// free. The format is looked at once per tile, so that what follows the multiplications is there once: a
-/// step's instructions do not fit into their caches.
-template <int kTiles>
-__device__ __forceinline__ void multiply_run(const StepArguments& step, const Job& job,
-                                             const Segment& segment, const Run& run, const StagedRows& rows,
-                                             float factor, Stream& stream, int& buffer) {
-  int tile = run.tile;
-  const int end = min(segment.matrix.tiles, tile + run.count * (kWarps >> segment.parts_log));
+/// What a warp has to do for a run of tiles; looked up before the rows are there.
+struct TileWork {
+  int warp, parts_log;
+  int tile, end, tile_step;
+  Pieces pieces;
+  Stage stage;
+  int rows_log;  // results of a tile, per row of the step
+};
+__device__ __forceinline__ TileWork work_of(const SharedPlan& plan, const Segment& segment, const Run& run,
+                                            int warp) {
+  TileWork work;
+  work.warp = warp;
+  work.parts_log = uniform(segment.parts_log);
+  work.tile_step = kWarps >> work.parts_log;
+  work.tile = run.tile;
+  work.end = min(segment.matrix.tiles, run.tile + run.count * work.tile_step);
+  work.pieces = own_pieces(segment, warp);
+  work.stage = {plan.work, segment.starts, segment.biases, 0};
+  work.rows_log = segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
+  return work;
+}
+
+/// The sums of a tile's warps, in the order of the parts, by those warps. `factor`: of the first row that
+/// this thread has a result of.
+template <int kSubtiles, int kTiles>
+__device__ __forceinline__ void finish_tile(const Segment& segment, const TileWork& work, const float* sums,
+                                            const float* partial, int tile, float factor,
+                                            const StagedRows& rows, const int8_t* chosen) {
+  const int threads = 32 << work.parts_log, parts = 1 << work.parts_log, total = rows.count << work.rows_log;
+  constexpr int kTileSums = kSubtiles * kTiles * kSumFloats;
 #pragma unroll 1
-  while (tile < end) {
-    float mine[2][kTiles][4] = {};
-    multiply_any<kTiles>(step, segment, stream, mine);
-    const int warp = thread_here() / 32, subtiles = segment.matrix.subtiles, parts_log = segment.parts_log;
-    const int tile_sums = subtiles * kTiles * kSumFloats, slot = warp >> parts_log;
-    float* sums = shared_at<float>(step.plan.sums) + buffer * kWarps * tile_sums;
-    if (sum_buffers(kTiles) == 2) buffer ^= 1;
-    leave_sums<kTiles>(sums + warp * tile_sums, subtiles, mine);
-    const Target target{segment.out, segment.out_stride, segment.epilogue, segment.matrix.pair};
-    parts_log == 0 ? __syncwarp() : sync_some(1 + slot, 32 << parts_log);
-    finish_tile<kTiles>(segment, target, job, sums + (slot << parts_log) * tile_sums, parts_log, subtiles,
-                        run.listed, tile, factor, rows);
-    tile += kWarps >> parts_log;
-    // With one buffer, or a warp alone with its own, nobody may overtake.
-    if (parts_log == 0) {
-      __syncwarp();
-    } else if (sum_buffers(kTiles) == 1) {
-      sync_some(1 + slot, 32 << parts_log);
-    }
+  for (int i = thread_here() & (threads - 1); i < total; i += threads) {
+    const int n = i >> work.rows_log, r = i & ((1 << work.rows_log) - 1), row = (tile << work.rows_log) + r;
+    if (i >= threads && segment.normed) factor = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
+    if (row >= segment.matrix.rows) continue;
+    const float* from = sums + (r / 16 * kTiles + n / 4) * kSumFloats + n % 4 * 16 + r % 16;
+    const float y = sum_parts(from, parts, kTileSums) * factor;
+    float up = 0;
+    if (kSubtiles == 2 && work.rows_log == 4)  // of a pair
+      up = sum_parts(from + kTiles * kSumFloats, parts, kTileSums) * factor;
+    put(segment, chosen, row, rows.first + n, y, up);
   }
 }
 
-/// The last block that is done with the router's segment chooses the experts.
-__device__ inline void route_when_last(const Job& job, const SharedPlan& plan) {
-  auto* last = shared_at<int>(plan.partial);
+/// A run of tiles times the staged rows, and what becomes of the sums.
+template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
+__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const Segment& segment,
+                                               const TileWork& work, const StagedRows& rows,
+                                               const int8_t* chosen, Stream& stream) {
+  using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
+  constexpr int kStagePieces = 2 / kSubtiles, kTileSums = kSubtiles * kTiles * kSumFloats;
+  const int thread = thread_here(), lane = thread % 32;
+  const int threads = 32 << work.parts_log, slot = work.warp >> work.parts_log,
+            first = thread & (threads - 1);
+  const bool multiplies = (step.skipped & kSkipMultiply) == 0;
+  const bool finishes = first < rows.count << work.rows_log;  // some result is this thread's
+  const bool warp_finishes = (first & ~31) < rows.count << work.rows_log;
+  const auto* partial = shared_at<const float>(step.plan.partial) + kWarps * kMaxRows;
+  float factor = 1;
+  float* sums = shared_at<float>(step.plan.sums);
+#pragma unroll 1
+  for (int tile = work.tile; tile < work.end; tile += work.tile_step) {
+    const bool last = tile + work.tile_step >= work.end;
+    float mine[kSubtiles][kTiles][4] = {};
+#pragma unroll 1
+    for (int piece = work.pieces.begin; piece < work.pieces.end; piece += kStagePieces) {
+      const int place = stream.next(step);
+      if (multiplies) {
+        Work::multiply(lane, place, piece, work.stage, mine);
+        if (kStagePieces == 2 && piece + 1 < work.pieces.end)
+          Work::multiply(lane, place + Work::kBytes, piece + 1, work.stage, mine);
+      }
+      stream.release(step.plan);
+      // After the last one others wait for this warp's sums: that place in the ring is filled later.
+      if (!last || piece + kStagePieces < work.pieces.end) stream.fill(step);
+    }
+    leave_sums<kSubtiles, kTiles>(sums + work.warp * kTileSums, mine);
+    if (tile == work.tile && segment.normed && finishes)  // while the others multiply
+      factor = row_factor(partial, first >> work.rows_log, segment.in.cols, segment.in.epsilon);
+    if (work.parts_log == 0) {
+      __syncwarp();
+    } else if (last && !warp_finishes) {
+      arrive_some(1 + slot, threads);
+      break;
+    } else {
+      sync_some(1 + slot, threads);
+    }
+    if (finishes)
+      finish_tile<kSubtiles, kTiles>(segment, work, sums + (slot << work.parts_log) * kTileSums, partial,
+                                     tile, factor, rows, chosen);
+    // With one buffer, or a warp alone with its own, nobody may overtake.
+    if (work.parts_log == 0) {
+      __syncwarp();
+    } else if (sum_buffers(kTiles) == 1 && !last) {
+      sync_some(1 + slot, threads);
+    }
+    if (sum_buffers(kTiles) == 2)
+      sums = shared_at<float>(step.plan.sums) +
+             (sums == shared_at<float>(step.plan.sums) ? kWarps * kTileSums : 0);
+  }
+  // Warps with no results to write have time for it; the others do it when they have arrived.
+  if (!warp_finishes) stream.fill(step);
+}
+
+/// The same for whatever format the matrix has, by way `way` to multiply.
+template <int kTiles>
+__device__ __forceinline__ void multiply_run(const StepArguments& step, int way, const Segment& segment,
+                                             const TileWork& work, const StagedRows& rows,
+                                             const int8_t* chosen, Stream& stream) {
+  const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, segment, work, rows, chosen, stream);
+  };
+  switch (way) {
+    case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
+    case multiplying(Format::kAffine4, 1, 2): return with.template operator()<Format::kAffine4, 1, 2>();
+    case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
+    case multiplying(Format::kAffine4, 2, 2): return with.template operator()<Format::kAffine4, 2, 2>();
+    case multiplying(Format::kAffine8, 1, 1): return with.template operator()<Format::kAffine8, 1, 1>();
+    case multiplying(Format::kAffine8, 1, 2): return with.template operator()<Format::kAffine8, 1, 2>();
+    case multiplying(Format::kAffine8, 2, 1): return with.template operator()<Format::kAffine8, 2, 1>();
+    case multiplying(Format::kAffine8, 2, 2): return with.template operator()<Format::kAffine8, 2, 2>();
+    case multiplying(Format::kBf16, 0, 1): return with.template operator()<Format::kBf16, 0, 1>();
+    default: return with.template operator()<Format::kBf16, 0, 2>();
+  }
+}
+
+/// The last block that is done with the router's segment chooses the experts. All are places in shared
+/// memory.
+__device__ __noinline__ inline void route_when_last(int job_place, int flag, int work) {
+  const Job& job = *shared_at<const Job>(job_place);
+  auto* last = shared_at<int>(flag);
   __syncthreads();
   if (threadIdx.x == 0) {
     const auto blocks = static_cast<uint32_t>(job.segments[job.route.segment].blocks);
@@ -250,144 +273,121 @@ __device__ inline void route_when_last(const Job& job, const SharedPlan& plan) {
     if (*last != 0) *job.route.finished = 0;
   }
   __syncthreads();
-  if (*last != 0) route(job.route, plan.work);
+  if (*last != 0) route(job.route, work);
 }
 
-/// What this block has to do for a product: in shared memory, found before the phase begins.
-struct alignas(16) OwnShare {
-  int segment = 0;         // its place in shared memory
-  int first = 0, end = 0;  // groups of tiles
-  int passes = 0;
-  int rows = 0, rows_per_pass = 0;
-  int unused[2] = {};
-};
-/// By one thread.
-__device__ __forceinline__ void find_share(const SharedPlan& plan, int product) {
-  const Job& job = job_at(plan, product);
-  const Segment& segment = segment_of(job);
-  OwnShare own;
-  own.segment = static_cast<int>(reinterpret_cast<const std::byte*>(&segment) - shared_memory());
-  if (static_cast<int>(blockIdx.x) < job.blocks) {
-    const Share share = share_of(segment, shared_at<const KnownList>(plan.list)->matrices);
-    own.first = share.first;
-    own.end = share.end;
-  }
-  own.passes = job.passes;
-  own.rows = job.rows;
-  own.rows_per_pass = job.rows_per_pass;
-  store_words(shared_at<OwnShare>(plan.share), own);
-}
-__device__ __forceinline__ OwnShare own_share(const SharedPlan& plan) {
-  return load_words(shared_at<const OwnShare>(plan.share));
-}
-
-/// The list of matrices, to shared memory.
-__device__ __forceinline__ void learn_list(const Job& job, int product, const SharedPlan& plan) {
-  const int matrices = load_fresh(&job.list->count);
-  for (int i = threadIdx.x; i < matrices; i += kBlockThreads)
-    shared_at<int>(plan.active)[i] = load_fresh(&job.list->matrix[i]);
-  if (threadIdx.x == 0) {
-    *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
-    find_share(plan, product);
-  }
-  __syncthreads();
-}
-
-/// What comes next of it. Looked up again after every wait rather than kept: staging needs the registers.
-struct Place {
-  Run run;
-  StagedRows rows;
-};
-__device__ __forceinline__ Place place_of(const OwnShare& own, const Segment& segment, int pass, int group) {
-  Place place;
-  place.run = run_from(segment, thread_here() / 32, own.first + group, own.end);
-  place.rows.first = pass * own.rows_per_pass;
-  place.rows.count = min(own.rows_per_pass, own.rows - place.rows.first);
-  place.rows.listed = segment.in.slots > 0 ? place.run.listed : -1;
-  return place;
-}
-
-/// Rows of a run to shared memory, unless they are there; and the last of the jobs that are kept, which is on
-/// its way.
-template <int kTiles>
-__device__ __forceinline__ void stage_run(const StepArguments& step, const Job& job, int pass, int group) {
-  const OwnShare own = own_share(step.plan);
-  const Segment& segment = *shared_at<const Segment>(own.segment);
-  if (group > 0 && segment.in.slots == 0) return;
-  if (pass > 0 || group > 0) __syncthreads();  // the rows before have been used
-  const Place place = place_of(own, segment, pass, group);
-  if (place.run.count > 0 && (step.skipped & kSkipStage) == 0)
-    stage_rows<kTiles>(segment, job.list, place.rows, blockIdx.x == 0,
-                       stage_at(step.plan.work, segment.matrix, kTiles), shared_at<float>(step.plan.partial));
-  copy_wait<0>();
-  __syncthreads();
-}
-
-/// A run of tiles, whose rows are staged. Returns how many groups that are.
-template <int kTiles>
-__device__ __forceinline__ int take_run(const StepArguments& step, const Job& job, int pass, int group,
-                                        Stream& stream, int& buffer) {
-  const OwnShare own = own_share(step.plan);
-  const Segment& segment = *shared_at<const Segment>(own.segment);
-  const Place place = place_of(own, segment, pass, group);
-  if (place.run.count == 0) return 0;
-  float factor = 1;
-  if (segment.normed)
-    factor = row_factor(shared_at<const float>(step.plan.partial) + kWarps * kMaxRows, segment.in.cols,
-                        segment.in.epsilon);
-  if (blockIdx.x == 0 && group == 0 && segment.keep_normed != nullptr)
-    finish_kept(segment, place.rows, factor);
-  multiply_run<kTiles>(step, job, segment, place.run, place.rows, factor, stream, buffer);
-  return place.run.count;
-}
-
-/// This block's share of a product, for all rows: pass by pass, run by run.
-template <int kTiles>
-__device__ __forceinline__ void run_share(const StepArguments& step, int product) {
-  const Job& job = job_at(step.plan, product);
-  int buffer = 0, pass = 0, group = 0;
+/// The list of matrices, to shared memory. Most of it is under way before it is known how long it is.
+__device__ __forceinline__ void learn_list(const Job& job, const SharedPlan& plan) {
+  const MatrixList& list = *job.list;
+  auto* active = shared_at<int>(plan.active);
+  auto* chosen = shared_at<int8_t>(plan.chosen);
+  const int thread = thread_here();
+  const int matrix = load_fresh(&list.matrix[thread]);
+  static_assert(kMaxListed >= kBlockThreads);
+  const int slot = load_fresh(&list.slot[0][0] + thread);
+  const int matrices = load_fresh(&list.count);
+  if (thread < matrices) active[thread] = matrix;
+  if (thread < matrices * kMaxRows) chosen[thread] = static_cast<int8_t>(slot);
 #pragma unroll 1
-  do {
-    stage_run<kTiles>(step, job, pass, group);
-    Stream stream = load_stream(step.plan);
-    // For the first run this has been done before the phase began.
-    if (pass > 0 || group > 0) stream.look_ahead(step, min(product + kJobsKept - 1, step.job_count - 1));
-    group += take_run<kTiles>(step, job, pass, group, stream, buffer);
-    keep_stream(step.plan, stream);
-    const OwnShare own = own_share(step.plan);
-    if (own.first + group < own.end) continue;
-    group = 0;
-    if (++pass == own.passes) return;
-  } while (true);
+  for (int i = thread + kBlockThreads; i < matrices * kMaxRows; i += kBlockThreads)
+    chosen[i] = static_cast<int8_t>(load_fresh(&list.slot[0][0] + i));
+  if (thread == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
+  __syncthreads();
+}
+
+/// This block's share of a product, for all rows: pass by pass, run by run. `now`: the phase, if the other
+/// blocks have not been met yet, else -1.
+template <int kTiles>
+__device__ __forceinline__ void run_share(const StepArguments& step, int now, int product) {
+  const SharedPlan& plan = step.plan;
+  const Job& job = job_at(plan, product);
+  const OwnShare own = load_words(&share_at(plan, product));
+  const int first = uniform(own.first), end = uniform(own.end), place = uniform(own.segment);
+  if (first == end) {
+    if (now >= 0) meet(step, now);
+    return;
+  }
+  const Segment& segment = *shared_at<const Segment>(place);
+  const bool stack = uniform(segment.matrix.count) > 1;
+  const int way = uniform(segment.multiplying);
+  const bool keeps = uniform(blockIdx.x == 0 && segment.keep_normed != nullptr ? 1 : 0) != 0;
+  int group = first, pass = 0;
+#pragma unroll 1
+  for (int turn = 0;; ++turn) {
+    StagedRows rows{pass * job.rows_per_pass, 0, -1};
+    rows.count = min(job.rows_per_pass, job.rows - rows.first);
+    const int warp = uniform(thread_here() / 32);
+    const Run run = run_from(segment, warp, group, end);
+    const TileWork work = work_of(plan, segment, run, warp);
+    if (segment.in.slots > 0) rows.listed = run.listed;
+    if (turn > 0) __syncthreads();  // the rows before have been used
+    if (group == first || segment.in.slots > 0) stage_rows<kTiles>(step, now, place, rows);
+    now = -1;
+    Stream stream = load_stream(plan);
+    copy_wait<0>();  // the last of the jobs that are kept, which was on its way
+    __syncthreads();
+    if (turn > 0 && warp == kScoutWarp)
+      scout_ahead(plan, min(product + kJobsKept - 1, step.job_count - 1), own.first_run + turn);
+    // What was left to fill, or of a run that was found after the stream had looked.
+    if (turn > 0 || stream.under_way == 0) {
+      stream.fill(step);
+      __syncwarp();
+    }
+    if (keeps && group == first)
+      finish_kept(place, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
+    multiply_run<kTiles>(step, way, segment, work, rows,
+                         stack ? shared_at<const int8_t>(plan.chosen) + run.listed * kMaxRows : nullptr,
+                         stream);
+    keep_stream(plan, stream);
+    group += run.count;
+    if (group < end) continue;
+    group = first;
+    if (++pass == job.passes) return;
+  }
 }
 
 /// Once product `product` is over, while other blocks finish it: weights and norms of products to come.
 __device__ __forceinline__ void prepare_products(const StepArguments& step, int product) {
-  const int last = product + kJobsKept - 1;
-  if (last < step.job_count) prefetch_norms(job_at(step.plan, last));
-  Stream stream = load_stream(step.plan);
-  stream.look_ahead(step, min(last, step.job_count - 1));
-  keep_stream(step.plan, stream);
-  // Of a stack whose list is not there yet it is found later.
-  if (product + 1 < step.job_count && thread_here() == kBlockThreads - 1) find_share(step.plan, product + 1);
+  const int last = product + kJobsKept - 1, warp = uniform(thread_here() / 32);
+  if (warp == kScoutWarp) {
+    scout_ahead(step.plan, min(last, step.job_count - 1), runs_up_to(step.plan, product));
+  } else if (warp == kScoutWarp - 1 && last < step.job_count) {
+    prefetch_norms(job_at(step.plan, last));
+  }
+  fill_stream(step);
 }
 
-/// Product number `product` of the step; its job and the next one are in shared memory, one more is on its
-/// way.
+/// Product number `product` of the step, as phase `now`; its job and the next one are in shared memory, one
+/// more is on its way.
 template <int kTiles>
-__device__ __forceinline__ void run_product(const StepArguments& step, int product) {
-  const Job& job = job_at(step.plan, product);
-  if (job.stacked && shared_at<const KnownList>(step.plan.list)->number != job.list_number) {
+__device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
+  const SharedPlan& plan = step.plan;
+  const Job& job = job_at(plan, product);
+  const bool learns =
+      uniform(job.stacked && shared_at<const KnownList>(plan.list)->number != job.list_number ? 1 : 0) != 0;
+  const bool routes = uniform(job.route.segment) >= 0;
+  // Whoever multiplies with none of the list's matrices is in no hurry to know it.
+  const bool waits = learns && uniform(segment_of(job).matrix.count) > 1;
+  if (waits) {
+    meet(step, now);
+    learn_list(job, plan);
+    if (thread_here() / 32 == kScoutWarp)
+      scout_ahead(plan, min(product + 1, step.job_count - 1), runs_up_to(plan, product - 1));
     __syncthreads();
-    learn_list(job, product, step.plan);
-    Stream stream = load_stream(step.plan);
-    stream.look_ahead(step, min(product + 1, step.job_count - 1));
-    keep_stream(step.plan, stream);
+    fill_stream(step);
   }
-  run_share<kTiles>(step, product);
-  if (static_cast<int>(blockIdx.x) < job.blocks && job.route.segment >= 0 &&
+  run_share<kTiles>(step, waits ? -1 : now, product);
+  if (learns && !waits) {
+    __syncthreads();
+    learn_list(job, plan);
+    // The next product's share must be known at its beginning, before blocks meet.
+    if (thread_here() / 32 == kScoutWarp)
+      scout_ahead(plan, min(product + 1, step.job_count - 1), runs_up_to(plan, product));
+  }
+  if (routes && static_cast<int>(blockIdx.x) < job.blocks &&
       &segment_of(job) == &job.segments[job.route.segment])
-    route_when_last(job, step.plan);
+    route_when_last(static_cast<int>(reinterpret_cast<const std::byte*>(&job) - shared_memory()),
+                    plan.partial, plan.work);
 }
 
 }  // namespace slip::backend::cuda

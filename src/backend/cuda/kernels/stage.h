@@ -74,14 +74,18 @@ __device__ __forceinline__ float norm_factor(float sum, int cols, float epsilon)
   return inverse_root(quick_quotient(sum, static_cast<float>(cols)) + epsilon);
 }
 
-/// Lane n of every warp gets 1 / rms of row n, from the sums that all warps left.
-__device__ __forceinline__ float row_factor(const float* partial, int cols, float epsilon) {
-  const int n = threadIdx.x % kMaxRows;
-  float part[kWarps], sum = 0;
+/// Sums of squares that all warps left: [row][kWarps].
+__device__ __forceinline__ float* partial_of(float* partial, int row, int warp) {
+  return partial + row * kWarps + warp;
+}
+/// 1 / rms of a row, from these; warps are added up in their order.
+__device__ __forceinline__ float row_factor(const float* partial, int row, int cols, float epsilon) {
+  float4 part[kWarps / 4];
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) part[w] = partial[w * kMaxRows + n];
+  for (int w = 0; w < kWarps / 4; ++w) part[w] = reinterpret_cast<const float4*>(partial + row * kWarps)[w];
+  float sum = 0;
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) sum += part[w];
+  for (int w = 0; w < kWarps / 4; ++w) sum = (((sum + part[w].x) + part[w].y) + part[w].z) + part[w].w;
   return norm_factor(sum, cols, epsilon);
 }
 /// What four columns add to the sums of their group.
@@ -142,11 +146,11 @@ struct Stager {
   static_assert(kRows == 1 || kTurns == 1);
   using Items = float4[kItems];
   const Segment& segment;
-  const MatrixList* list;
+  const int8_t* chosen;  // [listed][kMaxRows]: slots of a list, in shared memory
   const StagedRows& rows;
   const Stage& stage;
   const bool keeps;
-  float* partial;  // [2][kWarps][kMaxRows]
+  float* partial;  // [2][kMaxRows][kWarps]
   const int thread = thread_here();
   const int cols = segment.in.cols, padded = segment.matrix.padded_cols();
   int first = 0, turn = 0;  // of the block at hand
@@ -159,7 +163,7 @@ struct Stager {
   }
   __device__ __forceinline__ int source_row(int n) const {
     if (segment.in.slots == 0) return rows.first + n;
-    const int slot = load_fresh(&list->slot[rows.listed][rows.first + n]);
+    const int slot = chosen[rows.listed * kMaxRows + rows.first + n];
     return slot < 0 ? -1 : (rows.first + n) * segment.in.slots + slot;
   }
   /// A place for four columns of a row until they are split: the row's own operands will lie there, of the
@@ -229,15 +233,15 @@ struct Stager {
     for (int n = 0; n < kRows; ++n) {
       if (first + n >= rows.count) continue;
       const float sum = warp_sum(squares[n]);
-      if (thread % 32 == 0) to[thread / 32 * kMaxRows + first + n] = sum;
+      if (thread % 32 == 0) *partial_of(to, first + n, thread / 32) = sum;
     }
   }
 
-  __device__ __forceinline__ void add_branch(const Items& branch, bool normed, float factor) {
+  __device__ __forceinline__ void add_branch(const Items& branch, const float (&factors)[kRows]) {
     const float scalar = segment.in.scalar;
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      const float scale = normed ? shuffle(factor, row_of(i) % kMaxRows) : 1.0f;
+      const float scale = factors[i % kRows];
       const float4 &weight = branch_weights[i / kRows], &b = branch[i];  // 1 without a norm
       float4& x = held[i];
       x = make_float4((x.x + b.x * scale * weight.x) * scalar, (x.y + b.y * scale * weight.y) * scalar,
@@ -301,9 +305,9 @@ struct Stager {
   }
 
   /// The rows that are held, with their branch, to where they belong.
-  __device__ __forceinline__ void finish_block(const Items& branch, bool norms_branch, float factor,
+  __device__ __forceinline__ void finish_block(const Items& branch, const float (&factors)[kRows],
                                                float (&squares)[kRows]) {
-    if (segment.in.branch != nullptr) add_branch(branch, norms_branch, factor);
+    if (segment.in.branch != nullptr) add_branch(branch, factors);
     keep(segment.in.keep, segment.in.keep_stride);
     keep(segment.in.tap, segment.in.tap_stride);
     if (segment.normed) {
@@ -312,6 +316,15 @@ struct Stager {
       keep(segment.keep_normed, segment.keep_normed_stride);
     }
     put_block();
+  }
+
+  /// What the branch of each row of the block is multiplied with: 1 where it has no norm.
+  __device__ __forceinline__ void load_factors(bool norms_branch, float (&factors)[kRows]) const {
+#pragma unroll
+    for (int n = 0; n < kRows; ++n)
+      factors[n] = norms_branch && first + n < rows.count
+                       ? row_factor(partial, first + n, cols, segment.in.epsilon)
+                       : 1;
   }
 
   /// Whether all of it is one block.
@@ -327,16 +340,15 @@ struct Stager {
     load_rows();
     load_weights();
     if (has_branch) load_branch(branch);
-    float factor = 1;
     if (norms_branch) {
       float squares[kRows] = {};
       add_squares(squares, branch);
       leave_squares(squares, partial);
       __syncthreads();
-      factor = row_factor(partial, cols, segment.in.epsilon);
     }
-    float squares[kRows] = {};
-    finish_block(branch, norms_branch, factor, squares);
+    float squares[kRows] = {}, factors[kRows];
+    load_factors(norms_branch, factors);
+    finish_block(branch, factors, squares);
     if (segment.normed) leave_squares(squares, partial + kWarps * kMaxRows);
   }
 
@@ -345,12 +357,12 @@ struct Stager {
     const int turns = (padded + kTurnCols - 1) / kTurnCols;
     const bool has_branch = segment.in.branch != nullptr,
                norms_branch = has_branch && segment.in.branch_norm != nullptr;
-    float factor = 1;
 #pragma unroll 1
     for (int round = norms_branch ? 0 : 1; round < 2; ++round) {
 #pragma unroll 1
       for (first = 0; first < rows.count; first += kRows) {
-        float squares[kRows] = {};
+        float squares[kRows] = {}, factors[kRows] = {};
+        if (round == 1) load_factors(norms_branch, factors);
 #pragma unroll 1
         for (turn = 0; turn < turns; turn += kTurns) {
           Items branch = {};
@@ -363,32 +375,13 @@ struct Stager {
           load_rows();
           load_weights();
           if (norms_branch) take_stash(branch);
-          finish_block(branch, norms_branch, factor, squares);
+          finish_block(branch, factors, squares);
         }
         if (round == 0 || segment.normed) leave_squares(squares, partial + round * kWarps * kMaxRows);
       }
-      if (round == 0) {
-        __syncthreads();
-        factor = row_factor(partial, cols, segment.in.epsilon);
-      }
+      if (round == 0) __syncthreads();
     }
   }
 };
-
-/// All threads of the block; the rows are there after the next barrier of the block.
-template <int kTiles>
-__device__ __forceinline__ void stage_rows(const Segment& segment, const MatrixList* list,
-                                           const StagedRows& rows, bool keeps, const Stage& stage,
-                                           float* partial) {
-  Stager<kTiles, 1, 3> one{segment, list, rows, stage, keeps, partial};
-  Stager<kTiles, 4, 1> more{segment, list, rows, stage, keeps, partial};
-  if (one.at_once()) {
-    one.run_once();
-  } else if (more.at_once()) {
-    more.run_once();
-  } else {
-    more.run_blocks();
-  }
-}
 
 }  // namespace slip::backend::cuda

@@ -73,15 +73,17 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   }
   plan.arrivals = align(sizeof(Watch));
   plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
-  plan.ahead = plan.streams + align(kWarps * sizeof(Stream));
-  plan.list = plan.ahead + align(kWarps * sizeof(StreamAhead));
+  plan.scout = plan.streams + align(kWarps * sizeof(Stream));
+  plan.runs = plan.scout + align(sizeof(Scout));
+  plan.list = plan.runs + align(kRunsKept * kWarps * sizeof(TileRun));
   plan.share = plan.list + sizeof(KnownList);
-  plan.jobs = align(plan.share + sizeof(OwnShare));
+  plan.jobs = align(plan.share + kSharesKept * sizeof(OwnShare));
   plan.phases = plan.jobs + align(kJobsKept * sizeof(Job));
   plan.step = plan.phases + align(2 * sizeof(Phase));
   plan.partial = plan.step + align(sizeof(Step));
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
-  plan.sums = plan.active + (stacked ? kMaxListed * 4 : 0);
+  plan.chosen = plan.active + (stacked ? kMaxListed * 4 : 0);
+  plan.sums = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
   plan.work = plan.sums + sum_buffers(tiles) * kWarps * subtiles * tiles * kSumFloats * 4;
   plan.ring = align(plan.work + work);
   plan.slots = std::clamp((limit - plan.ring) / (kWarps * plan.slot_bytes), 0, kMostSlots);
@@ -123,6 +125,8 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     const int slots = kWarps / segment.matrix.parts;
     segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
     segment.groups = (segment.matrix.tiles + slots - 1) / slots;
+    segment.staging = staging_of(segment);
+    segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
     job.stacked |= segment.matrix.count > 1;
   }
   double total = 0;
@@ -169,6 +173,11 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     fail_gpu("the matrices of this model are too wide for the shared memory of this GPU; use --device cpu");
   const int most = std::min(4 * tiles_, per_pass), passes = (rows + most - 1) / most;
   for (Job& job : jobs_) {
+    for (Segment& segment : job.segments) {
+      const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
+      segment.starts = stage.starts;
+      segment.biases = stage.biases;
+    }
     job.rows = rows;
     job.rows_per_pass = (rows + passes - 1) / passes;
     job.passes = (rows + job.rows_per_pass - 1) / job.rows_per_pass;

@@ -1,17 +1,21 @@
-// Stream: the weights of one warp, from tile to tile and product to product, in the order it multiplies them.
+// Weights on their way: what the warps of a block read, from tile to tile and product to product.
 //
-// Every warp copies its own pieces through a ring in shared memory by bulk copies, and runs ahead: when a
-// product has no more for it, it goes on with the next one's weights, so that they are under way while blocks
-// wait for one another. What a warp reads of a matrix is an arithmetic progression of places, so moving on
-// costs an addition; a whole run of tiles is looked up ahead of time, outside the loops that multiply.
-// Between products a stream lies in shared memory, during one in registers: nothing of it may have an
-// address.
+// What a warp reads of a product is a run: an arithmetic progression of places. The last warp of a block is
+// its scout: it looks up the runs of all 16 warps, a lane each, some products ahead, and leaves them in
+// shared memory. Every warp copies its own pieces through a ring in shared memory by bulk copies; when a
+// product has no more for it, it goes on with the next run, so that weights are under way while blocks wait
+// for one another. Between products a stream lies in shared memory, during one in registers: nothing of it
+// may have an address.
 #pragma once
 
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/stage.h"
 
 namespace slip::backend::cuda {
+
+inline constexpr int kScoutWarp = kWarps - 1;
+inline constexpr int kRunsKept = 4;    // found and not used up, of every warp
+inline constexpr int kSharesKept = 4;  // the product at hand and those the scout knows
 
 /// What a block has of a segment: groups of tiles.
 struct Share {
@@ -73,13 +77,29 @@ struct alignas(16) TileRun {
   int tiles = 0, tile_step = 0, tile_bytes = 0, stage_bytes = 0;
   int unused[2] = {};
 };
-
-/// In shared memory, for each warp: the run after the one at hand, and where to look for more.
-struct alignas(16) StreamAhead {
+__device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, const Run& groups,
+                                            const int* listed_matrices) {
+  const PackedMatrix& matrix = segment.matrix;
+  const int slots = kWarps >> segment.parts_log;
+  const Pieces pieces = own_pieces(segment, warp);
+  const int from = min(pieces.begin * matrix.piece_bytes, matrix.tile_bytes);
   TileRun run;
-  int group = 0, end = 0;  // of the product's groups, those to come
-  int passes_left = 0;
-  int product = -1;
+  run.tile_bytes = min(pieces.end * matrix.piece_bytes, matrix.tile_bytes) - from;
+  run.tile_step = slots * matrix.tile_bytes;
+  run.stage_bytes = matrix.subtiles == 1 ? 2 * matrix.piece_bytes : matrix.piece_bytes;
+  const bool last_inside = groups.tile + (groups.count - 1) * slots < matrix.tiles;
+  run.tiles = run.tile_bytes == 0 ? 0 : last_inside ? groups.count : groups.count - 1;
+  run.data = matrix.data + static_cast<int64_t>(groups.tile) * matrix.tile_bytes + from;
+  if (matrix.count > 1) run.data += listed_matrices[groups.listed] * matrix.matrix_bytes();
+  return run;
+}
+
+/// What this block has to do for a product, in shared memory; known before the phase begins, unless it
+/// depends on a list that is not there yet.
+struct alignas(16) OwnShare {
+  int segment = 0;         // its place in shared memory
+  int first = 0, end = 0;  // groups of tiles
+  int first_run = 0;       // its number among all runs of this block
 };
 
 /// The list of matrices that is in shared memory.
@@ -87,18 +107,98 @@ struct alignas(16) KnownList {
   int number = -1, matrices = 0;
 };
 
+/// How far the scout is; in shared memory.
+struct alignas(16) Scout {
+  int product = -1;        // the last one it has looked at,
+  int group = 0, end = 0;  // of whose groups these are left,
+  int passes_left = 0;     // the pass at hand counted
+  int first = 0;           // where a pass begins
+  int segment = 0;
+  int found = 0;  // runs, so far in the step; read by everybody
+  int unused = 0;
+};
+
 __device__ __forceinline__ const Job& job_at(const SharedPlan& plan, int product) {
   return shared_at<const Job>(plan.jobs)[static_cast<unsigned>(product) % kJobsKept];
 }
+__device__ __forceinline__ OwnShare& share_at(const SharedPlan& plan, int product) {
+  return shared_at<OwnShare>(plan.share)[static_cast<unsigned>(product) % kSharesKept];
+}
+__device__ __forceinline__ TileRun& run_at(const SharedPlan& plan, int run, int warp) {
+  return shared_at<TileRun>(plan.runs)[run % kRunsKept * kWarps + warp];
+}
+
+/// The next pass or the next product, which may have nothing for this block; false when it is not known yet.
+__device__ __forceinline__ bool next_groups(const SharedPlan& plan, int last, Scout& scout) {
+  if (scout.passes_left > 1) {
+    --scout.passes_left;
+    scout.group = scout.first;
+    return true;
+  }
+  if (scout.product >= last) return false;
+  const Job& job = job_at(plan, scout.product + 1);
+  const Segment& segment = segment_of(job);
+  const KnownList list = *shared_at<const KnownList>(plan.list);
+  const bool has_share = static_cast<int>(blockIdx.x) < job.blocks;
+  if (has_share && segment.matrix.count > 1 && job.list_number != list.number) return false;
+  ++scout.product;
+  OwnShare own;
+  own.segment = static_cast<int>(reinterpret_cast<const std::byte*>(&segment) - shared_memory());
+  own.first_run = scout.found;
+  if (has_share) {
+    const Share share = share_of(segment, list.matrices);
+    own.first = share.first;
+    own.end = share.end;
+  }
+  if (thread_here() % 32 == 0) store_words(&share_at(plan, scout.product), own);
+  scout.segment = own.segment;
+  scout.passes_left = own.first < own.end ? job.passes : 0;
+  scout.first = scout.group = own.first;
+  scout.end = own.end;
+  return true;
+}
+
+/// By the scout: runs of products up to `last`, once all warps are done with the first `used` runs.
+__device__ __forceinline__ void scout_ahead(const SharedPlan& plan, int last, int used) {
+  Scout& kept = *shared_at<Scout>(plan.scout);
+  Scout scout = load_words(&kept);
+  const int lane = thread_here() % 32;
+#pragma unroll 1
+  while (scout.found - used < kRunsKept) {
+    if (scout.group == scout.end && !next_groups(plan, last, scout)) break;
+    if (scout.group == scout.end) continue;
+    const Segment& segment = *shared_at<const Segment>(scout.segment);
+    const Run groups = run_from(segment, lane % kWarps, scout.group, scout.end);
+    const TileRun run = tiles_of(segment, lane % kWarps, groups, shared_at<const int>(plan.active));
+    if (lane < kWarps) store_words(&run_at(plan, scout.found, lane), run);
+    scout.group += groups.count;
+    ++scout.found;
+  }
+  __syncwarp();
+  if (lane == 0) {
+    const int found = scout.found;
+    scout.found = kept.found;
+    store_words(&kept, scout);
+    publish(&kept.found, found);
+  }
+  __syncwarp();
+}
+/// How many runs are used up once product `product` is over.
+__device__ __forceinline__ int runs_up_to(const SharedPlan& plan, int product) {
+  const Scout& scout = *shared_at<const Scout>(plan.scout);
+  return scout.product > product ? share_at(plan, product + 1).first_run : scout.found;
+}
 
 struct alignas(16) Stream {
-  TileRun run;                    // after the tile at hand,
-  const std::byte* at = nullptr;  // of which this comes next,
-  int left = 0;                   // so many bytes
-  int ahead = 0;                  // 1 = another run is known
-  int read = 0, under_way = 0;    // in the ring
+  const std::byte* at = nullptr;    // of the tile at hand this comes next,
+  int left = 0;                     // so many bytes;
+  int tiles = 0;                    // after it so many of the run,
+  const std::byte* tile = nullptr;  // from here on
+  int tile_step = 0, tile_bytes = 0, stage_bytes = 0;
+  int taken = 0;                // runs so far
+  int read = 0, under_way = 0;  // in the ring
   uint32_t parity = 0;
-  int first_slot = 0;
+  int unused[3] = {};
 
   /// Starts copies while there is room and something to copy.
   __device__ __forceinline__ void fill(const StepArguments& step) {
@@ -107,7 +207,7 @@ struct alignas(16) Stream {
     while (under_way < step.plan.slots) {
       if (left == 0 && !next_tile(step.plan)) return;
       const int write = read + under_way, slot = write >= step.plan.slots ? write - step.plan.slots : write;
-      const int bytes = min(left, run.stage_bytes);
+      const int bytes = min(left, stage_bytes);
       copy_bulk(shared_at<std::byte>(place(step.plan, slot)), at, bytes, arrival(step.plan, slot));
       at += bytes;
       left -= bytes;
@@ -120,99 +220,40 @@ struct alignas(16) Stream {
     return place(step.plan, read);
   }
   /// The stage has been used.
-  __device__ __forceinline__ void release(const StepArguments& step) {
-    if (++read == step.plan.slots) {
+  __device__ __forceinline__ void release(const SharedPlan& plan) {
+    if (++read == plan.slots) {
       read = 0;
       parity ^= 1;
     }
     --under_way;
-    fill(step);
-  }
-  /// Looks for another run, of products up to `last`, and starts copies.
-  __device__ __forceinline__ void look_ahead(const StepArguments& step, int last) {
-    while (true) {
-      if (ahead == 0) ahead = find_run(step.plan, last) ? 1 : 0;
-      const bool had = ahead != 0;
-      fill(step);
-      if (ahead != 0 || !had) return;
-    }
   }
 
  private:
-  __device__ __forceinline__ Arrival* arrival(const SharedPlan& plan, int slot) const {
-    return shared_at<Arrival>(plan.arrivals) + first_slot + slot;
+  __device__ static __forceinline__ Arrival* arrival(const SharedPlan& plan, int slot) {
+    return shared_at<Arrival>(plan.arrivals) + thread_here() / 32 * plan.slots + slot;
   }
-  __device__ __forceinline__ int place(const SharedPlan& plan, int slot) const {
-    return plan.ring + (first_slot + slot) * plan.slot_bytes;
+  __device__ static __forceinline__ int place(const SharedPlan& plan, int slot) {
+    return plan.ring + (thread_here() / 32 * plan.slots + slot) * plan.slot_bytes;
   }
 
+  /// The next tile, of the next run that has something for this warp where this one is at its end.
   __device__ __forceinline__ bool next_tile(const SharedPlan& plan) {
-    if (run.tiles == 0) {
-      if (ahead == 0) return false;
-      run = load_words(&shared_at<const StreamAhead>(plan.ahead)[thread_here() / 32].run);
-      ahead = 0;
+    while (tiles == 0) {
+      // All lanes must see the same, while the scout goes on.
+      if (taken == shuffle(observe(&shared_at<const Scout>(plan.scout)->found), 0)) return false;
+      const TileRun run = load_words(&run_at(plan, taken, thread_here() / 32));
+      tile = run.data;
+      tiles = run.tiles;
+      tile_step = run.tile_step;
+      tile_bytes = run.tile_bytes;
+      stage_bytes = run.stage_bytes;
+      ++taken;
     }
-    --run.tiles;
-    at = run.data;
-    run.data += run.tile_step;
-    left = run.tile_bytes;
+    --tiles;
+    at = tile;
+    tile += tile_step;
+    left = tile_bytes;
     return true;
-  }
-
-  /// The next run that has something for this warp; false when there is none yet.
-  __device__ __forceinline__ bool find_run(const SharedPlan& plan, int last) {
-    const int thread = thread_here(), warp = thread / 32;
-    StreamAhead& kept = shared_at<StreamAhead>(plan.ahead)[warp];
-    StreamAhead next = load_words(&kept);
-    const KnownList list = *shared_at<const KnownList>(plan.list);
-    next.run.tiles = 0;
-    do {
-      if (next.group == next.end && !find_groups(plan, last, list, next)) break;
-      if (next.group < next.end) take_run(plan, warp, next);
-    } while (next.run.tiles == 0);
-    __syncwarp();  // all lanes have read
-    if (thread % 32 == 0) store_words(&kept, next);
-    __syncwarp();
-    return next.run.tiles > 0;
-  }
-  /// The share of the next pass or of the next product, which may be empty.
-  __device__ static __forceinline__ bool find_groups(const SharedPlan& plan, int last, const KnownList& list,
-                                                     StreamAhead& next) {
-    if (next.passes_left > 1) {
-      --next.passes_left;
-    } else {
-      if (next.product >= last) return false;
-      const Job& job = job_at(plan, next.product + 1);
-      if (job.stacked && job.list_number != list.number) return false;
-      ++next.product;
-      next.passes_left = job.passes;
-    }
-    const Job& job = job_at(plan, next.product);
-    next.group = next.end = 0;
-    if (static_cast<int>(blockIdx.x) >= job.blocks) return true;
-    const Share share = share_of(segment_of(job), list.matrices);
-    next.group = share.first;
-    next.end = share.end;
-    return true;
-  }
-  /// The groups that are left, or those of them that belong to one matrix.
-  __device__ static __forceinline__ void take_run(const SharedPlan& plan, int warp, StreamAhead& next) {
-    const Segment& segment = segment_of(job_at(plan, next.product));
-    const PackedMatrix& matrix = segment.matrix;
-    const int slots = kWarps >> segment.parts_log;
-    const Run groups = run_from(segment, warp, next.group, next.end);
-    next.group += groups.count;
-    const Pieces pieces = own_pieces(segment, warp);
-    const int from = min(pieces.begin * matrix.piece_bytes, matrix.tile_bytes);
-    TileRun& run = next.run;
-    run.tile_bytes = min(pieces.end * matrix.piece_bytes, matrix.tile_bytes) - from;
-    run.tile_step = slots * matrix.tile_bytes;
-    run.stage_bytes = matrix.subtiles == 1 ? 2 * matrix.piece_bytes : matrix.piece_bytes;
-    const bool last_inside = groups.tile + (groups.count - 1) * slots < matrix.tiles;
-    run.tiles = run.tile_bytes == 0 ? 0 : last_inside ? groups.count : groups.count - 1;
-    run.data = matrix.data + static_cast<int64_t>(groups.tile) * matrix.tile_bytes + from;
-    if (matrix.count > 1)
-      run.data += shared_at<const int>(plan.active)[groups.listed] * matrix.matrix_bytes();
   }
 };
 
@@ -224,6 +265,11 @@ __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream
   __syncwarp();
   if (thread % 32 == 0) store_words(&shared_at<Stream>(plan.streams)[thread / 32], stream);
   __syncwarp();
+}
+__device__ __forceinline__ void fill_stream(const StepArguments& step) {
+  Stream stream = load_stream(step.plan);
+  stream.fill(step);
+  keep_stream(step.plan, stream);
 }
 
 }  // namespace slip::backend::cuda

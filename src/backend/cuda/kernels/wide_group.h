@@ -23,13 +23,6 @@ __device__ __forceinline__ uint32_t unknown_zero() {
 #endif
 }
 
-#ifndef SLIP_CUDA_EMULATED
-/// Is counted by the sync_some() of others, and goes on.
-__device__ __forceinline__ void arrive_some(int number, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-#endif
-
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 __device__ __forceinline__ void group_mma_async(float (&d)[4][4], const uint32_t (&a)[4], uint64_t b) {
