@@ -8,29 +8,73 @@ namespace slip::backend::cuda {
 
 inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
 
-/// [head_dim] elements of one part at one position. `rows` are in shared memory, the pages of `step` are not.
+/// A page of a sequence, from the layer's part of it on. `rows` are in shared memory, the pages of `step` are
+/// not.
+__device__ __forceinline__ std::byte* cache_page(const CacheLayer& layer, const RowGroup& rows,
+                                                 const Step* step, int page) {
+  std::byte* base = layer.ring ? rows.ring + (page - quotient(page, layer.ring_pages) * layer.ring_pages) *
+                                                 layer.ring_page_bytes
+                               : load_fresh(&step->pages[rows.pages + page]);
+  return base + layer.page_offset;
+}
+/// [head_dim] elements of one part at one position.
 __device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const RowGroup& rows,
                                                  const Step* step, int part, int kv_head, int position) {
-  const int page = position / kCachePage;
-  std::byte* base = layer.ring ? rows.ring + page % layer.ring_pages * layer.ring_page_bytes
-                               : load_fresh(&step->pages[rows.pages + page]);
-  const int64_t row =
-      static_cast<int64_t>(part * layer.kv_heads + kv_head) * kCachePage + position % kCachePage;
-  return base + layer.page_offset + row * layer.head_dim * layer.element_bytes;
+  const auto at = static_cast<unsigned>(position);
+  const int row = (part * layer.kv_heads + kv_head) * kCachePage + static_cast<int>(at % kCachePage);
+  return cache_page(layer, rows, step, static_cast<int>(at / kCachePage)) +
+         static_cast<int64_t>(row) * (layer.head_dim * layer.element_bytes);
 }
 
 struct Turn {
   float cosine, sine;
 };
-__device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pair) {
-  const auto read = [](const float* table, int64_t index) {
-    const float2 both = __ldg(reinterpret_cast<const float2*>(table) + index);
-    return Turn{both.x, both.y};
-  };
-  const Turn base = read(turns.base, static_cast<int64_t>(position / kCachePage) * turns.pairs + pair);
-  const Turn page = read(turns.page, static_cast<int64_t>(position % kCachePage) * turns.pairs + pair);
+__device__ __forceinline__ Turn turned(const Turn& base, const Turn& page) {
   return {base.cosine * page.cosine - base.sine * page.sine,
           base.sine * page.cosine + base.cosine * page.sine};
 }
+__device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pair) {
+  const auto read = [](const float* table, int index) {
+    const float2 both = __ldg(reinterpret_cast<const float2*>(table) + index);
+    return Turn{both.x, both.y};
+  };
+  const auto at = static_cast<unsigned>(position);
+  return turned(read(turns.base, static_cast<int>(at / kCachePage) * turns.pairs + pair),
+                read(turns.page, static_cast<int>(at % kCachePage) * turns.pairs + pair));
+}
+
+/// Rotations of the pairs [first, first + 4), some of which may not be there: then they are any.
+class FourTurns {
+ public:
+  __device__ __forceinline__ FourTurns() = default;
+  __device__ __forceinline__ FourTurns(const Turns& turns, int position, int first) {
+    const auto at = static_cast<unsigned>(position);
+    read(turns.base, static_cast<int>(at / kCachePage) * turns.pairs, first, turns.pairs, base_);
+    read(turns.page, static_cast<int>(at % kCachePage) * turns.pairs, first, turns.pairs, page_);
+  }
+  __device__ __forceinline__ Turn at(int which) const { return turned(base_[which], page_[which]); }
+
+ private:
+  __device__ __forceinline__ static void read(const float* table, int row, int first, int pairs,
+                                              Turn (&to)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      to[i] = to[i + 1] = {};
+      if (first + i >= pairs) continue;
+      const auto* from = reinterpret_cast<const float2*>(table) + row + first + i;
+      if (pairs % 2 == 0) {  // then rows are whole words of 16 bytes
+        const float4 two = __ldg(reinterpret_cast<const float4*>(from));
+        to[i] = {two.x, two.y};
+        to[i + 1] = {two.z, two.w};
+      } else {
+        const float2 one = __ldg(from), two = __ldg(from + (first + i + 1 < pairs ? 1 : 0));
+        to[i] = {one.x, one.y};
+        to[i + 1] = {two.x, two.y};
+      }
+    }
+  }
+
+  Turn base_[4] = {}, page_[4] = {};
+};
 
 }  // namespace slip::backend::cuda
