@@ -318,6 +318,7 @@ void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Ca
   Step& step = *reinterpret_cast<Step*>(host_step_.data());
   step.rows = static_cast<int>(rows.size());
   step.groups = 0;
+  step.shares[0] = step.shares[1] = {};
   int pages = 0;
   for (int n = 0; n < step.rows; ++n) {
     const InputRow& row = rows[static_cast<size_t>(n)];

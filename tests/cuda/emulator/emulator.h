@@ -200,6 +200,9 @@ inline float inverse_root(float x) {
 inline float quick_quotient(float x, float y) {
   return x / y;
 }
+inline float rough_quotient(int x, int y) {
+  return static_cast<float>(x) / static_cast<float>(y);
+}
 inline int take_place(int* counter) {
   return (*counter)++;
 }

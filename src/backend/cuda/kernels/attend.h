@@ -28,18 +28,25 @@ class Attention {
         job_(attend_.own),
         step_(*shared_at<const Step>(step)),
         plan_(attend_plan<kDim, kOne>(job_.turns.pairs)),
+        job_place_(job),
+        step_place_(step),
         work_(work),
-        kind_(attend_.sliding ? 0 : 1) {}
+        kind_(attend_.sliding ? 0 : 1),
+        clocks_(thread_here() == 0 ? attend_.clocks : nullptr) {}
 
   __device__ __forceinline__ void run() {
     mark(0);
-    const int heads = quotient(job_.heads, job_.cache.kv_heads);
-    bool first = true;
-    KeyShares(attend_, step_, heads).for_each([&](const KeyShare& share) {
-      if (!first) __syncthreads();  // the tiles of the one before have been used
-      first = false;
-      take(share, heads);
-    });
+    const KeyShares& shares = step_.shares[kind_];
+    if (shares.heads != job_.heads || shares.kv_heads != job_.cache.kv_heads)
+      keep_shares(job_place_, step_place_, 0);
+#pragma unroll 1
+    for (int i = 0; i < shares.count; ++i) {
+      if (i > 0) __syncthreads();  // the tiles of the one before have been used
+      const auto place = static_cast<unsigned>(i - shares.first);
+      if (place >= KeyShares::kKept) keep_shares(job_place_, step_place_, i);
+      share_ = load_words(&shares.kept[i - shares.first]);
+      take();
+    }
     mark(7);
   }
 
@@ -55,28 +62,36 @@ class Attention {
   __device__ __forceinline__ Type* at(int place) const {
     return shared_at<Type>(work_ + place);
   }
-  __device__ __forceinline__ const RowGroup& rows() const { return step_.group[share_.group]; }
+  __device__ __forceinline__ const RowGroup& rows() const {
+    return step_.group[share_.group];
+  }
   __device__ __forceinline__ uint16_t* keys(int buffer) const {
     return at<uint16_t>(kNextOnItsWay ? buffer * P::kTileBytes : 0);
   }
   __device__ __forceinline__ uint16_t* values(int buffer) const {
     return keys(buffer) + (kOne ? 0 : T::kBytes / 2);
   }
-  __device__ __forceinline__ int turned_stride() const { return turned_dims(job_.turns.pairs) + 8; }
+  __device__ __forceinline__ int turned_stride() const {
+    return turned_dims(job_.turns.pairs) + 8;
+  }
 
   __device__ __forceinline__ void mark(int which) const {
-    if (attend_.clocks != nullptr && thread_here() == 0)
-      attend_.clocks[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
+    if (clocks_ != nullptr) clocks_[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
   }
 
   /// One share from its first key to its last.
-  __device__ __forceinline__ void take(const KeyShare& share, int heads) {
-    share_ = share;
+  __device__ __forceinline__ void take() {
+    const KeyShare& share = share_;
     fresh_ = job_.stores ? step_.row[rows().first].position : share.end;
-    const int first = share.first / T::kKeys * T::kKeys;
+    const int first = share.first & -T::kKeys;
     page_ = cache_page(job_.cache, rows(), job_.step, first / kCachePage);
     fetch_first(first);
-    find_query(heads);
+    find_query();
+    [[maybe_unused]] KeyTurns<kDim> turns;
+    if (kOne) turns.load(attend_, first, thread_here(), turned_log());
+    make_heads(first);
+    mark(1);
+    fresh_ = share.end;  // the others are in the cache
     int block = share.block, block_end = KeyBlocks::start(attend_.sliding, block + 1);
     const int block_offset = KeyBlocks::of(attend_.sliding, rows().first_key[kind_]);
     Queries queries = {};
@@ -87,10 +102,6 @@ class Attention {
     for (int start = first; start < share.end; start += T::kKeys, buffer ^= 1) {
       const int next = start + T::kKeys;
       const bool more = next < share.end;
-      [[maybe_unused]] KeyTurns<kDim> turns;
-      if (kOne) turns.load(attend_, start, thread_here(), turned_log());
-      make_heads(start, buffer, start == first);
-      mark(1);
       copy_wait<kNextOnItsWay ? 0 : 1>();
       __syncthreads();
       mark(2);
@@ -106,6 +117,7 @@ class Attention {
       score(queries, buffer);
       __syncthreads();
       mark(3);
+      if (kOne && more) turns.load(attend_, next, thread_here(), turned_log());
       if (!kNextOnItsWay) fetch_part(0, next, buffer);
       weigh(start, begins);
       if (!kNextOnItsWay) copy_wait<1>();
@@ -128,7 +140,8 @@ class Attention {
   }
 
   /// The query of this warp: its row and head, and what it sees. Warps without one take the last.
-  __device__ __forceinline__ void find_query(int heads) {
+  __device__ __forceinline__ void find_query() {
+    const int heads = share_.heads;
     const int warp = thread_here() / 32;
     const int query = share_.first_query + min(warp, share_.queries - 1), row = quotient(query, heads);
     row_ = rows().first + row;
@@ -186,14 +199,14 @@ class Attention {
     copy_commit();
   }
 
-  /// A head each for the warps: first the queries, then the step's own keys and values in this tile.
-  __device__ __forceinline__ void make_heads(int start, int buffer, bool queries) const {
+  /// A head each for the warps: first the queries, then the step's own keys and values in this share.
+  __device__ __forceinline__ void make_heads(int start) const {
     constexpr int kParts = kOne ? 1 : 2;
     const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-    const int fresh = max(start, fresh_), end = min(start + T::kKeys, share_.end);
-    const int heads = share_.queries + max(0, end - fresh) * kParts;
+    const int fresh = max(share_.first, fresh_);
+    const int heads = share_.queries + max(0, share_.end - fresh) * kParts;
 #pragma unroll 1
-    for (int i = queries ? warp : share_.queries + warp; i < heads; i += kWarps) {
+    for (int i = warp; i < heads; i += kWarps) {
       const bool query = i < share_.queries;
       const int index = i - share_.queries, part = kOne ? 0 : index & 1, key = fresh + index / kParts;
       const int row = query ? row_ : rows().first + key - fresh_;
@@ -220,16 +233,20 @@ class Attention {
         if (kOne) take_turned(head, key_norm, warp, lane);
         put_query(head, warp, lane);
       } else {
-        put_fresh(head, key, start, part, buffer, lane);
+        put_fresh(head, key, start, part, lane);
       }
     }
   }
+  /// To the first tile, or to the cache, whence later tiles come. If others do the same they write the same.
   __device__ __forceinline__ void put_fresh(const Head<kFours>& head, int key, int start, int part,
-                                            int buffer, int lane) const {
-    uint16_t* tile = part == 0 ? keys(buffer) : values(buffer);
-    store_bf16(head, reinterpret_cast<std::byte*>(tile + (key - start) * T::kStride), kHalf, lane);
-    if (share_.first_query != 0) return;  // somebody else does it
-    store_bf16(head, cache_slot(job_.cache, rows(), job_.step, part, share_.kv_head, key), kHalf, lane);
+                                            int lane) const {
+    const bool here = key < start + T::kKeys;
+    if (here) {
+      uint16_t* tile = part == 0 ? keys(0) : values(0);
+      store_bf16(head, reinterpret_cast<std::byte*>(tile + (key - start) * T::kStride), kHalf, lane);
+    }
+    if (!here || share_.first_query == 0)
+      store_bf16(head, cache_slot(job_.cache, rows(), job_.step, part, share_.kv_head, key), kHalf, lane);
   }
   /// A query, in two parts.
   __device__ __forceinline__ void put_query(const Head<kFours>& head, int query, int lane) const {
@@ -483,11 +500,12 @@ class Attention {
   const HeadsJob& job_;
   const Step& step_;
   const P plan_;
-  const int work_, kind_;
-  KeyShare share_;
+  const int job_place_, step_place_, work_, kind_;
+  long long* const clocks_;  // of the first thread
+  KeyShare share_ = {};
   int row_ = 0, head_ = 0, place_ = 0;  // of this warp's query; its place in partials
   int sees_first_ = 0, sees_end_ = 0;
-  int fresh_ = 0;  // keys from here on are made here
+  int fresh_ = 0;  // keys from here on are not in the cache yet
   const std::byte* page_ = nullptr;
   float weight_ = 0, factor_ = 0;      // of this lane's key; of what came before it
   float most_ = kNothing, total_ = 0;  // of this warp's query in a block of keys

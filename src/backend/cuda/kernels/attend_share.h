@@ -1,43 +1,35 @@
 // How attention is dealt out to blocks of threads: all keys of all queries in one line, tile after tile, cut
-// into equal parts; a block of keys belongs to the part it starts in.
+// into equal parts; a block of keys belongs to the part it starts in. The first layer of its kind works it
+// out and the others find it, because finding out takes as long as the attention to some keys.
 #pragma once
 
 #include "backend/cuda/kernels/attend_tile.h"
 
 namespace slip::backend::cuda {
 
-/// Queries of a block of threads, and the keys it takes for them: whole blocks of keys, as far as anybody
-/// sees them.
-struct KeyShare {
-  int group = 0, kv_head = 0, first_query = 0, queries = 0;
-  int first = 0, end = 0;
-  int block = 0;  // of keys, the first
-};
-
-class KeyShares {
+class ShareList {
  public:
-  __device__ __forceinline__ KeyShares(const AttendJob& job, const Step& step, int heads)
+  __device__ __forceinline__ ShareList(const AttendJob& job, const Step& step)
       : step_(step),
-        heads_(heads),
+        heads_(job.own.heads / job.own.cache.kv_heads),
         kv_heads_(job.own.cache.kv_heads),
         kind_(job.sliding ? 0 : 1),
         sliding_(job.sliding) {}
 
-  /// Calls `take` for every share of this block of threads.
-  template <typename Take>
-  __device__ __forceinline__ void for_each(const Take& take) const {
+  /// The shares of this block of threads from `first` on, as many as are kept.
+  __device__ __forceinline__ void keep(KeyShares& shares, int first) const {
+    shares.heads = heads_ * kv_heads_;
+    shares.kv_heads = kv_heads_;
+    shares.count = 0;
+    shares.first = first;
     int all = 0;
-#pragma unroll 1
     for (int g = 0; g < step_.groups; ++g) all += length(g) * lines(g);
     const int blocks = static_cast<int>(gridDim.x), self = static_cast<int>(blockIdx.x);
-    const int each = quotient(all, blocks), more = all - each * blocks;
+    const int each = all / blocks, more = all - each * blocks;
     const int low = self * each + min(self, more), high = low + each + (self < more ? 1 : 0);
-    if (low >= high) return;
-#pragma unroll 1
     for (int g = 0, before = 0; g < step_.groups && before < high; ++g) {
-      const int lines_here = lines(g), long_each = length(g);
-      if (low < before + lines_here * long_each) of_group(g, low - before, high - before, take);
-      before += lines_here * long_each;
+      of_group(g, low - before, high - before, shares);
+      before += length(g) * lines(g);
     }
   }
 
@@ -62,30 +54,23 @@ class KeyShares {
   }
 
   /// Tiles [low, high) of those of a group, of which some may not be there.
-  template <typename Take>
-  __device__ __forceinline__ void of_group(int group, int low, int high, const Take& take) const {
+  __device__ __forceinline__ void of_group(int group, int low, int high, KeyShares& shares) const {
     const RowGroup& rows = step_.group[group];
-    const int long_each = length(group), start = first_tile(group), lines_here = lines(group);
-    int line = quotient(max(low, 0), long_each);
-    const int query_tile = quotient(line, kv_heads_);
-    KeyShare share;
-    share.group = group;
-    share.kv_head = line - query_tile * kv_heads_;
-    share.first_query = query_tile * kQueries;
-#pragma unroll 1
-    for (int at = line * long_each; line < lines_here && at < high; ++line, at += long_each) {
-      share.block = block_from(start + max(low - at, 0));
-      const int end_block = block_from(start + min(high - at, long_each));
-      if (share.block < end_block) {
-        share.queries = min(kQueries, rows.count * heads_ - share.first_query);
-        share.first = max(rows.first_key[kind_], KeyBlocks::start(sliding_, share.block));
-        share.end = min(rows.end_key[kind_], KeyBlocks::start(sliding_, end_block));
-        take(share);
-      }
-      if (++share.kv_head == kv_heads_) {
-        share.kv_head = 0;
-        share.first_query += kQueries;
-      }
+    const int tiles = length(group), start = first_tile(group);
+    for (int line = max(low, 0) / tiles; line < lines(group) && line * tiles < high; ++line) {
+      KeyShare share;
+      share.block = block_from(start + max(low - line * tiles, 0));
+      const int end_block = block_from(start + min(high - line * tiles, tiles));
+      if (share.block >= end_block) continue;
+      share.group = group;
+      share.kv_head = line % kv_heads_;
+      share.first_query = line / kv_heads_ * kQueries;
+      share.queries = min(kQueries, rows.count * heads_ - share.first_query);
+      share.first = max(rows.first_key[kind_], KeyBlocks::start(sliding_, share.block));
+      share.end = min(rows.end_key[kind_], KeyBlocks::start(sliding_, end_block));
+      share.heads = heads_;
+      const int place = shares.count++ - shares.first;
+      if (place >= 0 && place < KeyShares::kKept) shares.kept[place] = share;
     }
   }
 
@@ -93,5 +78,14 @@ class KeyShares {
   const int heads_, kv_heads_, kind_;
   const bool sliding_;
 };
+
+/// Sees to it that share `which` of this block of threads is kept, by all of them.
+__device__ __noinline__ inline void keep_shares(int job, int step, int which) {
+  const AttendJob& attend = *shared_at<const AttendJob>(job);
+  auto& own = *shared_at<Step>(step);
+  __syncthreads();  // those before have been read
+  if (thread_here() == 0) ShareList(attend, own).keep(own.shares[attend.sliding ? 0 : 1], which);
+  __syncthreads();
+}
 
 }  // namespace slip::backend::cuda

@@ -243,6 +243,14 @@ __device__ __forceinline__ float inverse_root(float x) {
 __device__ __forceinline__ float quick_quotient(float x, float y) {
   return __fdividef(x, y);
 }
+/// Of whole numbers, to be put right.
+__device__ __forceinline__ float rough_quotient(int x, int y) {
+  float quotient;
+  asm("div.approx.ftz.f32 %0, %1, %2;"
+      : "=f"(quotient)
+      : "f"(static_cast<float>(x)), "f"(static_cast<float>(y)));
+  return quotient;
+}
 
 /// Two floats rounded to bf16, `low` in the lower half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
@@ -320,7 +328,7 @@ __device__ __forceinline__ float warp_highest(float value) {
 
 /// floor(a / b) for 0 <= a < 2^24 and 0 < b: fewer instructions than what divides any two numbers.
 __device__ __forceinline__ int quotient(int a, int b) {
-  const int guess = static_cast<int>(quick_quotient(static_cast<float>(a), static_cast<float>(b)));
+  const int guess = static_cast<int>(rough_quotient(a, b));
   const int left = a - guess * b;  // the guess may be off by one
   return guess + (left >= b ? 1 : 0) - (left < 0 ? 1 : 0);
 }

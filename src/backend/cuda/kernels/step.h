@@ -26,8 +26,27 @@ struct RowGroup {
   int first_key[2], end_key[2];  // of all its rows
 };
 
+/// Queries of a block of threads, and the keys it takes for them: whole blocks of keys (KeyBlocks), as far as
+/// anybody sees them.
+struct alignas(16) KeyShare {
+  int group, kv_head, first_query, queries;
+  int first, end;  // keys
+  int block;       // of keys, the first
+  int heads;       // of queries, per kv head
+};
+/// What one block of threads does in the attention of all layers alike. The kernel keeps it in its copy of the
+/// step, where all layers after the first find it.
+struct alignas(16) KeyShares {
+  static constexpr int kKept = 4;
+  int heads, kv_heads;  // what they are for; 0 = nothing is there
+  int count;            // of all shares
+  int first;            // of those that are kept
+  KeyShare kept[kKept];
+};
+
 struct alignas(16) Step {
   int rows, groups;
+  KeyShares shares[2];  // of sliding and of full layers; nothing in the host's copy
   StepRow row[kMaxRows];
   RowGroup group[kMaxRows];
   int out_rows[kMaxRows];    // of the results, the row's place; -1 = it has none
