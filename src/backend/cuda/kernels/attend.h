@@ -95,7 +95,7 @@ class Attention {
     int block = share.block, block_end = KeyBlocks::start(attend_.sliding, block + 1);
     const int block_offset = KeyBlocks::of(attend_.sliding, rows().first_key[kind_]);
     Queries queries = {};
-    Out out;
+    Out out = {};
     bool begins = true;
     int buffer = 0;
 #pragma unroll 1
@@ -518,7 +518,6 @@ __device__ __noinline__ void attend_heads(int job, int step, int work) {
 
 template <int kDim>
 __device__ __forceinline__ void attend_with(int job, int step, int work) {
-  if (shared_at<const AttendJob>(job)->merges) return merge_attention<kDim>(job, step, work);
   if (shared_at<const AttendJob>(job)->own.cache.k_is_v) return attend_heads<kDim, true>(job, step, work);
   attend_heads<kDim, false>(job, step, work);
 }
@@ -526,6 +525,7 @@ __device__ __forceinline__ void attend_with(int job, int step, int work) {
 /// The job and the step lie in shared memory, at these places: as references they would be read like any
 /// memory, and more slowly.
 __device__ __forceinline__ void attend(int job, int step, int work) {
+  if (shared_at<const AttendJob>(job)->merges) return merge_attention(job, step, work);
   switch (shared_at<const AttendJob>(job)->own.cache.head_dim) {
     case 16: return attend_with<16>(job, step, work);
     case 32: return attend_with<32>(job, step, work);

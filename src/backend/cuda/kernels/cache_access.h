@@ -46,7 +46,7 @@ __device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pa
 /// Rotations of the pairs [first, first + 4), some of which may not be there: then they are any.
 class FourTurns {
  public:
-  __device__ __forceinline__ FourTurns() = default;
+  FourTurns() = default;
   __device__ __forceinline__ FourTurns(const Turns& turns, int position, int first) {
     const auto at = static_cast<unsigned>(position);
     read(turns.base, static_cast<int>(at / kCachePage) * turns.pairs, first, turns.pairs, base_);
