@@ -88,7 +88,7 @@ class Attention {
     fetch_first(first);
     find_query();
     [[maybe_unused]] KeyTurns<kDim> turns;
-    if (kOne) turns.load(attend_, first, thread_here(), turned_log());
+    if (kOne) turns.load_own(attend_, first, thread_here(), turned_log());
     make_heads(first);
     mark(1);
     fresh_ = share.end;  // the others are in the cache
@@ -102,6 +102,7 @@ class Attention {
     for (int start = first; start < share.end; start += T::kKeys, buffer ^= 1) {
       const int next = start + T::kKeys;
       const bool more = next < share.end;
+      if (kOne) turns.load_shared(attend_, start, thread_here(), turned_log());
       copy_wait<kNextOnItsWay ? 0 : 1>();
       __syncthreads();
       mark(2);
@@ -117,7 +118,7 @@ class Attention {
       score(queries, buffer);
       __syncthreads();
       mark(3);
-      if (kOne && more) turns.load(attend_, next, thread_here(), turned_log());
+      if (kOne && more) turns.load_own(attend_, next, thread_here(), turned_log());
       if (!kNextOnItsWay) fetch_part(0, next, buffer);
       weigh(start, begins);
       if (!kNextOnItsWay) copy_wait<1>();
@@ -329,7 +330,8 @@ class Attention {
     turns.use(pairs, thread_here(), log, keys(buffer), high, low);
 #pragma unroll 1
     for (int i = thread_here() + kBlockThreads; i < T::kKeys << log; i += kBlockThreads) {
-      turns.load(attend_, start, i, log);
+      turns.load_own(attend_, start, i, log);
+      turns.load_shared(attend_, start, i, log);
       turns.use(pairs, i, log, keys(buffer), high, low);
     }
     if (padding == 0) return;

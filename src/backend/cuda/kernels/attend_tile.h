@@ -106,12 +106,18 @@ struct KeyTurns {
   FourTurns turn;
   Four a = {}, b = {};  // the norm
 
-  __device__ __forceinline__ void load(const AttendJob& job, int start, int index, int log) {
+  /// What is another for every key, and then what all keys have alike: most of it is near by then.
+  __device__ __forceinline__ void load_own(const AttendJob& job, int start, int index, int log) {
     const int key = index >> log, pair = (index - (key << log)) * 4;
-    if (pair >= job.own.turns.pairs || key >= Tile<kDim>::kKeys) return;
+    if (pair < job.own.turns.pairs && key < Tile<kDim>::kKeys)
+      turn.load_page(job.own.turns, start + key, pair);
+  }
+  __device__ __forceinline__ void load_shared(const AttendJob& job, int start, int index, int log) {
+    const int pair = (index - (index >> log << log)) * 4;
+    if (pair >= job.own.turns.pairs) return;
     a = four_of(__ldg(reinterpret_cast<const float4*>(job.k_norm + pair)));
     b = four_of(__ldg(reinterpret_cast<const float4*>(job.k_norm + pair + kDim / 2)));
-    turn = FourTurns(job.own.turns, start + key, pair);
+    turn.load_base(job.own.turns, start, pair);
   }
   __device__ __forceinline__ void use(int pairs, int index, int log, const uint16_t* n, uint16_t* high,
                                       int low) const {

@@ -48,9 +48,16 @@ class FourTurns {
  public:
   FourTurns() = default;
   __device__ __forceinline__ FourTurns(const Turns& turns, int position, int first) {
-    const auto at = static_cast<unsigned>(position);
-    read(turns.base, static_cast<int>(at / kCachePage) * turns.pairs, first, turns.pairs, base_);
-    read(turns.page, static_cast<int>(at % kCachePage) * turns.pairs, first, turns.pairs, page_);
+    load_base(turns, position, first);
+    load_page(turns, position, first);
+  }
+  __device__ __forceinline__ void load_base(const Turns& turns, int position, int first) {
+    const int row = static_cast<int>(static_cast<unsigned>(position) / kCachePage);
+    read(turns.base, row * turns.pairs, first, turns.pairs, base_);
+  }
+  __device__ __forceinline__ void load_page(const Turns& turns, int position, int first) {
+    const int row = static_cast<int>(static_cast<unsigned>(position) % kCachePage);
+    read(turns.page, row * turns.pairs, first, turns.pairs, page_);
   }
   __device__ __forceinline__ Turn at(int which) const { return turned(base_[which], page_[which]); }
 
