@@ -32,6 +32,7 @@ class Attention {
         step_place_(step),
         work_(work),
         kind_(attend_.sliding ? 0 : 1),
+        turned_log_(kOne ? log_of_fours(job_.turns.pairs) : 0),
         clocks_(thread_here() == 0 ? attend_.clocks : nullptr) {}
 
   __device__ __forceinline__ void run() {
@@ -84,11 +85,11 @@ class Attention {
     const KeyShare& share = share_;
     fresh_ = job_.stores ? step_.row[rows().first].position : share.end;
     const int first = share.first & -T::kKeys;
-    page_ = cache_page(job_.cache, rows(), job_.step, first / kCachePage);
+    page_ = share.page + job_.cache.page_offset;
     fetch_first(first);
     find_query();
     [[maybe_unused]] KeyTurns<kDim> turns;
-    if (kOne) turns.load_own(attend_, first, thread_here(), turned_log());
+    if (kOne) turns.load_own(attend_, first, thread_here(), turned_log_);
     make_heads(first);
     mark(1);
     fresh_ = share.end;  // the others are in the cache
@@ -102,7 +103,7 @@ class Attention {
     for (int start = first; start < share.end; start += T::kKeys, buffer ^= 1) {
       const int next = start + T::kKeys;
       const bool more = next < share.end;
-      if (kOne) turns.load_shared(attend_, start, thread_here(), turned_log());
+      if (kOne) turns.load_shared(attend_, start, thread_here(), turned_log_);
       copy_wait<kNextOnItsWay ? 0 : 1>();
       __syncthreads();
       mark(2);
@@ -118,7 +119,7 @@ class Attention {
       score(queries, buffer);
       __syncthreads();
       mark(3);
-      if (kOne && more) turns.load_own(attend_, next, thread_here(), turned_log());
+      if (kOne && more) turns.load_own(attend_, next, thread_here(), turned_log_);
       if (!kNextOnItsWay) fetch_part(0, next, buffer);
       weigh(start, begins);
       if (!kNextOnItsWay) copy_wait<1>();
@@ -153,6 +154,16 @@ class Attention {
     if (thread_here() % 32 == 0) at<int>(plan_.places)[warp] = place_;
   }
 
+  /// This layer's part of a page.
+  __device__ __forceinline__ std::byte* page_from(int key) const {
+    return cache_page(job_.cache, rows(), job_.step, key / kCachePage) + job_.cache.page_offset;
+  }
+
+  /// A key or value in its page.
+  __device__ __forceinline__ int slot_of(int part, int key) const {
+    return ((part * job_.cache.kv_heads + share_.kv_head) * kCachePage + (key & (kCachePage - 1))) * kDim * 2;
+  }
+
   /// Keys or values of the tile at `start`, as far as they lie in the share; those from fresh_ on are made by
   /// make_heads(), and all others are zero.
   __device__ __forceinline__ void fetch_tile(int part, int start, uint16_t* tile) const {
@@ -160,10 +171,7 @@ class Attention {
     constexpr int kAtOnce = kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : T::kKeys;
     const int thread = thread_here(), row = thread / kPieces, piece = thread % kPieces;
     if (kAtOnce * kPieces < kBlockThreads && row >= kAtOnce) return;
-    const std::byte* from =
-        page_ +
-        ((part * job_.cache.kv_heads + share_.kv_head) * kCachePage + start % kCachePage + row) * (kDim * 2) +
-        piece * 16;
+    const std::byte* from = page_ + slot_of(part, start + row) + piece * 16;
     uint16_t* to = tile + row * T::kStride + piece * 8;
     const int end = min(fresh_, share_.end);
     if (start >= share_.first && start + T::kKeys <= end) {
@@ -180,15 +188,14 @@ class Attention {
   }
   /// A tile, as a group of copies; or as two, for keys and then for values.
   __device__ __forceinline__ void fetch(int start, int buffer) {
-    if (start % kCachePage == 0) page_ = cache_page(job_.cache, rows(), job_.step, start / kCachePage);
+    if (start % kCachePage == 0) page_ = page_from(start);
     fetch_tile(0, start, keys(buffer));
     if (!kOne) fetch_tile(1, start, values(buffer));
     copy_commit();
   }
   __device__ __forceinline__ void fetch_part(int part, int start, int buffer) {
     if (start < share_.end) {
-      if (part == 0 && start % kCachePage == 0)
-        page_ = cache_page(job_.cache, rows(), job_.step, start / kCachePage);
+      if (part == 0 && start % kCachePage == 0) page_ = page_from(start);
       fetch_tile(part, start, part == 0 ? keys(buffer) : values(buffer));
     }
     copy_commit();
@@ -246,8 +253,9 @@ class Attention {
       uint16_t* tile = part == 0 ? keys(0) : values(0);
       store_bf16(head, reinterpret_cast<std::byte*>(tile + (key - start) * T::kStride), kHalf, lane);
     }
-    if (!here || share_.first_query == 0)
-      store_bf16(head, cache_slot(job_.cache, rows(), job_.step, part, share_.kv_head, key), kHalf, lane);
+    if (here && share_.first_query != 0) return;
+    std::byte* page = key / kCachePage == start / kCachePage ? const_cast<std::byte*>(page_) : page_from(key);
+    store_bf16(head, page + slot_of(part, key), kHalf, lane);
   }
   /// A query, in two parts.
   __device__ __forceinline__ void put_query(const Head<kFours>& head, int query, int lane) const {
@@ -316,15 +324,9 @@ class Attention {
     }
   }
 
-  /// Of fours of turned pairs, which key has how many: a power of two, so that nobody divides.
-  __device__ __forceinline__ int turned_log() const {
-    int log = 0;
-    while (4 << log < job_.turns.pairs) ++log;
-    return log;
-  }
   /// The turned dimensions of the tile's keys, from the n they are made of; `turns` are this thread's first.
   __device__ __forceinline__ void turn_keys(KeyTurns<kDim>& turns, int start, int buffer) const {
-    const int pairs = job_.turns.pairs, stride = turned_stride(), log = turned_log();
+    const int pairs = job_.turns.pairs, stride = turned_stride(), log = turned_log_;
     auto* high = at<uint16_t>(plan_.turned);
     const int low = T::kKeys * stride, padding = stride - 8 - 2 * pairs;
     turns.use(pairs, thread_here(), log, keys(buffer), high, low);
@@ -502,7 +504,7 @@ class Attention {
   const HeadsJob& job_;
   const Step& step_;
   const P plan_;
-  const int job_place_, step_place_, work_, kind_;
+  const int job_place_, step_place_, work_, kind_, turned_log_;
   long long* const clocks_;  // of the first thread
   KeyShare share_ = {};
   int row_ = 0, head_ = 0, place_ = 0;  // of this warp's query; its place in partials

@@ -10,7 +10,8 @@ namespace slip::backend::cuda {
 class ShareList {
  public:
   __device__ __forceinline__ ShareList(const AttendJob& job, const Step& step)
-      : step_(step),
+      : job_(job.own),
+        step_(step),
         heads_(job.own.heads / job.own.cache.kv_heads),
         kv_heads_(job.own.cache.kv_heads),
         kind_(job.sliding ? 0 : 1),
@@ -69,11 +70,13 @@ class ShareList {
       share.first = max(rows.first_key[kind_], KeyBlocks::start(sliding_, share.block));
       share.end = min(rows.end_key[kind_], KeyBlocks::start(sliding_, end_block));
       share.heads = heads_;
+      share.page = cache_page(job_.cache, rows, job_.step, share.first / kCachePage);
       const int place = shares.count++ - shares.first;
       if (place >= 0 && place < KeyShares::kKept) shares.kept[place] = share;
     }
   }
 
+  const HeadsJob& job_;
   const Step& step_;
   const int heads_, kv_heads_, kind_;
   const bool sliding_;

@@ -100,6 +100,12 @@ __device__ __forceinline__ void store_turned(uint16_t* to, uint2 four, int count
   }
 }
 
+/// Fours of turned pairs that a key takes the place of, as a power of two, so that nobody divides.
+__device__ __forceinline__ int log_of_fours(int pairs) {
+  int log = 0;
+  while (4 << log < pairs) ++log;
+  return log;
+}
 /// What it takes to turn four pairs of a key: a thread has those at `index`, where a key has 2^log fours.
 template <int kDim>
 struct KeyTurns {

@@ -8,21 +8,18 @@ namespace slip::backend::cuda {
 
 inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
 
-/// A page of a sequence, from the layer's part of it on. `rows` are in shared memory, the pages of `step` are
-/// not.
+/// A page of a sequence, of all layers. `rows` are in shared memory, the pages of `step` are not.
 __device__ __forceinline__ std::byte* cache_page(const CacheLayer& layer, const RowGroup& rows,
                                                  const Step* step, int page) {
-  std::byte* base = layer.ring ? rows.ring + (page - quotient(page, layer.ring_pages) * layer.ring_pages) *
-                                                 layer.ring_page_bytes
-                               : load_fresh(&step->pages[rows.pages + page]);
-  return base + layer.page_offset;
+  if (!layer.ring) return load_fresh(&step->pages[rows.pages + page]);
+  return rows.ring + (page - quotient(page, layer.ring_pages) * layer.ring_pages) * layer.ring_page_bytes;
 }
 /// [head_dim] elements of one part at one position.
 __device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const RowGroup& rows,
                                                  const Step* step, int part, int kv_head, int position) {
   const auto at = static_cast<unsigned>(position);
   const int row = (part * layer.kv_heads + kv_head) * kCachePage + static_cast<int>(at % kCachePage);
-  return cache_page(layer, rows, step, static_cast<int>(at / kCachePage)) +
+  return cache_page(layer, rows, step, static_cast<int>(at / kCachePage)) + layer.page_offset +
          static_cast<int64_t>(row) * (layer.head_dim * layer.element_bytes);
 }
 

@@ -30,12 +30,13 @@ struct RowGroup {
 /// anybody sees them.
 struct alignas(16) KeyShare {
   int group, kv_head, first_query, queries;
-  int first, end;  // keys
-  int block;       // of keys, the first
-  int heads;       // of queries, per kv head
+  int first, end;         // keys
+  int block;              // of keys, the first
+  int heads;              // of queries, per kv head
+  const std::byte* page;  // of the first key, without what a layer adds
 };
-/// What one block of threads does in the attention of all layers alike. The kernel keeps it in its copy of the
-/// step, where all layers after the first find it.
+/// What one block of threads does in the attention of all layers alike. The kernel keeps it in its copy of
+/// the step, where all layers after the first find it.
 struct alignas(16) KeyShares {
   static constexpr int kKept = 4;
   int heads, kv_heads;  // what they are for; 0 = nothing is there
