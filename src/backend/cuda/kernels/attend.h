@@ -93,8 +93,7 @@ class Attention {
     make_heads(first);
     mark(1);
     fresh_ = share.end;  // the others are in the cache
-    int block = share.block, block_end = KeyBlocks::start(attend_.sliding, block + 1);
-    const int block_offset = KeyBlocks::of(attend_.sliding, rows().first_key[kind_]);
+    int block = share.block, block_end = share.block_end;
     Queries queries = {};
     Out out = {};
     bool begins = true;
@@ -130,8 +129,8 @@ class Attention {
       mark(5);
       begins = next >= block_end;
       if (begins || !more) {
-        put_block(block - block_offset, out);
-        block_end = KeyBlocks::start(attend_.sliding, ++block + 1);
+        put_block(block - share.block_offset, out);
+        if (more) block_end = KeyBlocks::start(attend_.sliding, ++block + 1);
       }
       mark(6);
       if (!kNextOnItsWay) {

@@ -69,6 +69,8 @@ class ShareList {
       share.queries = min(kQueries, rows.count * heads_ - share.first_query);
       share.first = max(rows.first_key[kind_], KeyBlocks::start(sliding_, share.block));
       share.end = min(rows.end_key[kind_], KeyBlocks::start(sliding_, end_block));
+      share.block_end = KeyBlocks::start(sliding_, share.block + 1);
+      share.block_offset = KeyBlocks::of(sliding_, rows.first_key[kind_]);
       share.heads = heads_;
       share.page = cache_page(job_.cache, rows, job_.step, share.first / kCachePage);
       const int place = shares.count++ - shares.first;

@@ -61,20 +61,22 @@ class FourTurns {
  private:
   __device__ __forceinline__ static void read(const float* table, int row, int first, int pairs,
                                               Turn (&to)[4]) {
+    const auto* from = reinterpret_cast<const float2*>(table) + row + first;
+    if (pairs % 4 == 0) {  // then they come in whole words of 16 bytes, all or none of them
+      if (first >= pairs) return;
+      const auto* fours = reinterpret_cast<const float4*>(from);
+      const float4 one = __ldg(fours), two = __ldg(fours + 1);
+      to[0] = {one.x, one.y};
+      to[1] = {one.z, one.w};
+      to[2] = {two.x, two.y};
+      to[3] = {two.z, two.w};
+      return;
+    }
 #pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-      to[i] = to[i + 1] = {};
+    for (int i = 0; i < 4; ++i) {
       if (first + i >= pairs) continue;
-      const auto* from = reinterpret_cast<const float2*>(table) + row + first + i;
-      if (pairs % 2 == 0) {  // then rows are whole words of 16 bytes
-        const float4 two = __ldg(reinterpret_cast<const float4*>(from));
-        to[i] = {two.x, two.y};
-        to[i + 1] = {two.z, two.w};
-      } else {
-        const float2 one = __ldg(from), two = __ldg(from + (first + i + 1 < pairs ? 1 : 0));
-        to[i] = {one.x, one.y};
-        to[i + 1] = {two.x, two.y};
-      }
+      const float2 one = __ldg(from + i);
+      to[i] = {one.x, one.y};
     }
   }
 

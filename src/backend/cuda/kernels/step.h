@@ -31,7 +31,8 @@ struct RowGroup {
 struct alignas(16) KeyShare {
   int group, kv_head, first_query, queries;
   int first, end;         // keys
-  int block;              // of keys, the first
+  int block, block_end;   // the first block of keys, and where it ends
+  int block_offset;       // blocks before the first that the group sees
   int heads;              // of queries, per kv head
   const std::byte* page;  // of the first key, without what a layer adds
 };
