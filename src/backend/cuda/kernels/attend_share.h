@@ -27,7 +27,11 @@ class ShareList {
     for (int g = 0; g < step_.groups; ++g) all += length(g) * lines(g);
     const int blocks = static_cast<int>(gridDim.x), self = static_cast<int>(blockIdx.x);
     const int each = all / blocks, more = all - each * blocks;
-    const int low = self * each + min(self, more), high = low + each + (self < more ? 1 : 0);
+    int low = self * each + min(self, more), high = low + each + (self < more ? 1 : 0);
+    if (each > 1) {
+      low = without_rest(low);
+      high = without_rest(high);
+    }
     for (int g = 0, before = 0; g < step_.groups && before < high; ++g) {
       of_group(g, low - before, high - before, shares);
       before += length(g) * lines(g);
@@ -52,6 +56,17 @@ class ShareList {
   __device__ __forceinline__ int block_from(int tile) const {
     const int block = KeyBlocks::of(sliding_, tile * kTileKeys);
     return KeyBlocks::start(sliding_, block) < tile * kTileKeys ? block + 1 : block;
+  }
+
+  /// A cut, moved behind the last tile of a line's keys where only that is left: to begin with other queries
+  /// takes longer than one more tile of the same.
+  __device__ __forceinline__ int without_rest(int cut) const {
+    for (int g = 0, before = 0; g < step_.groups; ++g) {
+      const int tiles = length(g), all = tiles * lines(g);
+      if (cut < before + all) return (cut - before) % tiles == tiles - 1 ? cut + 1 : cut;
+      before += all;
+    }
+    return cut;
   }
 
   /// Tiles [low, high) of those of a group, of which some may not be there.

@@ -326,7 +326,7 @@ __device__ __forceinline__ float warp_highest(float value) {
       static_cast<uint32_t>(ordered(warp_max(ordered(static_cast<int>(__float_as_uint(value)))))));
 }
 
-/// floor(a / b) for 0 <= a < 2^24 and 0 < b: fewer instructions than what divides any two numbers.
+/// floor(a / b) for 0 <= a < 2^21 and 0 < b: fewer instructions than what divides any two numbers.
 __device__ __forceinline__ int quotient(int a, int b) {
   const int guess = static_cast<int>(rough_quotient(a, b));
   const int left = a - guess * b;  // the guess may be off by one
