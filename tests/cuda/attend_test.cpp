@@ -2,6 +2,7 @@
 // whatever is computed with it. The step's own keys come where tiles, blocks of keys and pages begin and end.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -66,12 +67,12 @@ class CudaAttention : public test::GpuTest, public testing::WithParamInterface<S
     }
     cache_ = DeviceMemory(content_.size() * 2, "cache");
     const auto pairs = static_cast<size_t>(shape_.pairs);
-    turn_page_ = upload(turn_page_values_ = turns(pairs, kPage, 1));
-    turn_base_ = upload(turn_base_values_ = turns(pairs, kPages, kPage));
+    turn_page_ = upload(turns(pairs, kPage, 1));
+    turn_base_ = upload(turns(pairs, kPages, kPage));
     q_norm_ = upload(q_norm_values_ = noise(6, dim, 0.2f));
     k_norm_ = upload(k_norm_values_ = noise(7, dim, 1));
     query_ = upload(query_values_ = noise(8, kMaxRows * static_cast<size_t>(cols()), 1));
-    key_ = upload(key_values_ = noise(9, kMaxRows * static_cast<size_t>(kv_cols()), 1));
+    key_ = upload(noise(9, kMaxRows * static_cast<size_t>(kv_cols()), 1));
     value_ = upload(noise(10, kMaxRows * static_cast<size_t>(kv_cols()), 1));
     partials_ = upload(std::vector<float>(size_t{kBlocks} * kMaxRows * static_cast<size_t>(cols())));
     weights_ = upload(std::vector<float>(size_t{kBlocks} * kMaxRows * 64));
@@ -243,8 +244,7 @@ class CudaAttention : public test::GpuTest, public testing::WithParamInterface<S
 
   size_t page_values_ = 0;
   std::vector<uint16_t> content_;
-  std::vector<float> turn_page_values_, turn_base_values_, q_norm_values_, k_norm_values_, query_values_,
-      key_values_;
+  std::vector<float> q_norm_values_, k_norm_values_, query_values_;
   DeviceMemory cache_, turn_page_, turn_base_, q_norm_, k_norm_, query_, key_, value_, partials_, weights_,
       out_;
 };

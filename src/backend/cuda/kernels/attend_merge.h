@@ -38,7 +38,7 @@ __device__ __forceinline__ float merge_blocks(const float2* weights, const float
   bring_parts(partials, dims, count, space);
   float2 own[2] = {weight_of(lane), weight_of(lane + 32)};
   float highest = fmaxf(own[0].x, own[1].x);
-#pragma unroll 1
+#pragma unroll 4
   for (int block = lane + 64; block < count; block += 32) highest = fmaxf(highest, weight_of(block).x);
   highest = warp_highest(highest);
   float sum = 0, value = 0;
