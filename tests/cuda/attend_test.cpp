@@ -27,6 +27,7 @@ const Shape kShapes[] = {
     {"full_64_one_vector_padded", 64, 6, 2, 5, 0, true, 31},
     {"full_128_across_block_sizes", 128, 2, 1, 16, 0, false, 2040},
     {"full_32_three_heads", 32, 3, 1, 8, 0, false, 1},
+    {"full_64_many_kv_heads", 64, 16, 16, 8, 0, false, 9},
     {"full_16", 16, 2, 2, 2, 0, false, 0},
 };
 constexpr int kPage = 256, kPages = 12, kBlocks = 96;

@@ -63,7 +63,7 @@ class ShareList {
   __device__ __forceinline__ int without_rest(int cut) const {
     for (int g = 0, before = 0; g < step_.groups; ++g) {
       const int tiles = length(g), all = tiles * lines(g);
-      if (cut < before + all) return (cut - before) % tiles == tiles - 1 ? cut + 1 : cut;
+      if (cut < before + all) return tiles > 1 && (cut - before) % tiles == tiles - 1 ? cut + 1 : cut;
       before += all;
     }
     return cut;
