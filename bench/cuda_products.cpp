@@ -188,6 +188,7 @@ void time_attend(Gpu& gpu, const DeviceMemory& memory, const DeviceMemory& float
                      .kv_stride = shape.kv_heads * shape.dim};
           job.sliding = shape.window > 0;
           job.k_norm = job.own.k_norm;
+          job.most_blocks = KeyBlocks::of(job.sliding, context + width) + 1;
           job.partials = reinterpret_cast<float*>(partials.data());
           job.weights = reinterpret_cast<float*>(weights.data());
           job.out = reinterpret_cast<float*>(out.data());

@@ -26,7 +26,7 @@ const Heads kHeads[] = {
     {"full_64_one_vector_padded", 64, 2, 2, 5, false, true, 0, 70},
     {"full_128_far", 128, 2, 1, 16, false, false, 8000, 8800},
 };
-constexpr int kRows = 37, kPages = 36, kPage = 256;
+constexpr int kRows = 37, kPages = 36, kPage = 256, kBlocks = 48;
 
 class CudaWideAttention : public test::GpuTest, public testing::WithParamInterface<Heads> {};
 INSTANTIATE_TEST_SUITE_P(Heads, CudaWideAttention, testing::ValuesIn(kHeads),
@@ -63,8 +63,8 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
   const auto size = static_cast<size_t>(kRows * cols);
   const DeviceMemory query = test::upload(gpu(), noise(8, size, 1)),
                      partials = test::upload(
-                         gpu(), std::vector<float>(size_t{48} * kMaxRows * static_cast<size_t>(cols))),
-                     weights = test::upload(gpu(), std::vector<float>(size_t{48} * kMaxRows * 64)),
+                         gpu(), std::vector<float>(size_t{kBlocks} * kMaxRows * static_cast<size_t>(cols))),
+                     weights = test::upload(gpu(), std::vector<float>(size_t{kBlocks} * kMaxRows * 64)),
                      out = test::upload(gpu(), std::vector<float>(size));
 
   std::vector<std::byte> state(sizeof(Step) + kPages * sizeof(std::byte*));
@@ -105,6 +105,7 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
              .kv_stride = 0};
   job.sliding = shape.sliding;
   job.k_norm = floats(k_norm);
+  job.most_blocks = kBlocks;
   job.partials = reinterpret_cast<float*>(partials.data());
   job.weights = reinterpret_cast<float*>(weights.data());
   job.out_stride = cols;

@@ -26,11 +26,6 @@ int64_t padded(int64_t cols) {
   return (cols + 3) / 4 * 4;
 }
 
-int most_blocks(const model::Config& config, const kv::Layout& layout) {
-  const int sliding = (config.window + layout.max_step_rows() + 1) / KeyBlocks::kSliding + 2;
-  return std::max(sliding, KeyBlocks::of(false, config.max_positions - 1) + 1);
-}
-
 }  // namespace
 
 Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options, int max_rows)
@@ -104,6 +99,11 @@ void Executor::make_wide() {
                                      gpu_);
 }
 
+int Executor::most_blocks(LayerKind kind) const {
+  if (kind == LayerKind::kFull) return KeyBlocks::of(false, network_.kv_config->max_positions - 1) + 1;
+  return KeyBlocks::most_of_window(network_.kv_config->window, network_.layout->max_step_rows());
+}
+
 void Executor::plan_memory(Carver& carver) {
   int widest_q = 0, widest_kv = 0, widest_mlp = 0;
   for (const auto& layer : config_.layers) {
@@ -153,17 +153,14 @@ void Executor::plan_memory(Carver& carver) {
   const auto taps = static_cast<int64_t>(network_.program->taps.size()) * h;
   taps_ = {.data = carver.take<float>(static_cast<size_t>(kMaxRows * taps)), .stride = taps};
 
-  const int blocks = most_blocks(*network_.kv_config, *network_.layout);
-  size_t widest = 0, heads = 0;
+  size_t partials = 0, weights = 0;
   for (const auto& layer : config_.layers) {
-    const int count = layer.kind == LayerKind::kSliding
-                          ? (config_.window + network_.layout->max_step_rows() + 1) / KeyBlocks::kSliding + 2
-                          : blocks;
-    widest = std::max(widest, static_cast<size_t>(count) * static_cast<size_t>(layer.q_size()));
-    heads = std::max(heads, static_cast<size_t>(layer.heads));
+    const auto blocks = static_cast<size_t>(most_blocks(layer.kind));
+    partials = std::max(partials, blocks * static_cast<size_t>(layer.q_size()));
+    weights = std::max(weights, blocks * static_cast<size_t>(layer.heads) * 2);
   }
-  partials_ = carver.take<float>(widest * kMaxRows);
-  partial_weights_ = carver.take<float>(static_cast<size_t>(blocks) * heads * kMaxRows * 2);
+  partials_ = carver.take<float>(partials * kMaxRows);
+  partial_weights_ = carver.take<float>(weights * kMaxRows);
   routed_ = carver.take<uint32_t>(1);
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
@@ -321,6 +318,7 @@ void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Ca
   Step& step = *reinterpret_cast<Step*>(host_step_.data());
   step.rows = static_cast<int>(rows.size());
   step.groups = 0;
+  step.shares[0] = step.shares[1] = {};
   int pages = 0;
   for (int n = 0; n < step.rows; ++n) {
     const InputRow& row = rows[static_cast<size_t>(n)];

@@ -81,6 +81,8 @@ class Executor {
   };
 
   // executor.cpp
+  /// Blocks of keys that a row can see (KeyBlocks).
+  int most_blocks(model::LayerKind kind) const;
   void plan_memory(Carver& carver);
   void reserve_outputs(int outputs);
   void fill_turns();

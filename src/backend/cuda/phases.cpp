@@ -208,6 +208,7 @@ void Executor::attend_layer(int layer) {
                 .sliding = config.kind == LayerKind::kSliding,
                 .merges = false,
                 .k_norm = k_norm,
+                .most_blocks = most_blocks(config.kind),
                 .partials = partials_,
                 .weights = partial_weights_,
                 .out = attended_.data,

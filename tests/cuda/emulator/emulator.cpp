@@ -45,7 +45,7 @@ constexpr int kLanes = 32;
 constexpr size_t kStackBytes = (size_t{64} << 10) + 17 * 64;
 
 enum class State { kReady, kAtWarp, kAtBlock, kAtGrid, kDone };
-enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad };
+enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad, kLoadTransposed };
 
 struct Copy {
   void* to;
@@ -186,6 +186,14 @@ void finish_mma(Thread* lanes) {
 
 void finish_load(Thread* lanes) {
   for (int lane = 0; lane < kLanes; ++lane) {
+    for (int i = 0; i < 4; ++i)
+      std::memcpy(&lanes[lane].out[i],
+                  static_cast<const std::byte*>(lanes[8 * i + lane / 4].row) + 4 * (lane % 4), 4);
+  }
+}
+
+void finish_load_transposed(Thread* lanes) {
+  for (int lane = 0; lane < kLanes; ++lane) {
     for (int i = 0; i < 4; ++i) {
       uint16_t low, high;
       const int row = 2 * (lane % 4), col = lane / 4;
@@ -206,6 +214,7 @@ void meet(Meeting meeting) {
   Thread* lanes = &block.threads[static_cast<size_t>(self->index / kLanes * kLanes)];
   if (meeting == Meeting::kMma) finish_mma(lanes);
   if (meeting == Meeting::kLoad) finish_load(lanes);
+  if (meeting == Meeting::kLoadTransposed) finish_load_transposed(lanes);
   if (meeting == Meeting::kShuffle) {
     for (int i = 0; i < kLanes; ++i) lanes[i].out[0] = static_cast<uint32_t>(lanes[lanes[i].lane].value);
   }
@@ -323,12 +332,18 @@ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   meet(Meeting::kMma);
   std::memcpy(c, self->sums, sizeof(c));
 }
-void load_transposed(uint32_t (&out)[4], const void* row) {
+void load_rows(uint32_t (&out)[4], const void* row, Meeting meeting) {
   Thread* self = machine.running;
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) broken("a matrix row is not aligned");
   self->row = row;
-  meet(Meeting::kLoad);
+  meet(meeting);
   std::memcpy(out, self->out, sizeof(out));
+}
+void load_transposed(uint32_t (&out)[4], const void* row) {
+  load_rows(out, row, Meeting::kLoadTransposed);
+}
+void load_matrices(uint32_t (&out)[4], const void* row) {
+  load_rows(out, row, Meeting::kLoad);
 }
 
 void require_shared(const std::byte* at, size_t bytes) {
@@ -342,6 +357,10 @@ void copy_async(void* shared, const void* global) {
     broken("an asynchronous copy is not aligned");
   require_shared(static_cast<std::byte*>(shared), 16);
   machine.running->groups.back().push_back({shared, global});
+}
+void copy_async_or_zero(void* shared, const void* global, bool real) {
+  alignas(16) static const std::byte zeros[16] = {};
+  copy_async(shared, real ? global : zeros);
 }
 void copy_commit() {
   machine.running->groups.emplace_back();

@@ -56,7 +56,9 @@ void arrive_some(int number, int threads);
 int shuffle_from(int value, int lane);
 void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void load_transposed(uint32_t (&out)[4], const void* row);
+void load_matrices(uint32_t (&out)[4], const void* row);
 void copy_async(void* shared, const void* global);
+void copy_async_or_zero(void* shared, const void* global, bool real);
 void copy_commit();
 void copy_wait(int left);
 void arrival_init(uint64_t* arrival);
@@ -128,8 +130,10 @@ namespace slip::backend::cuda {
 using emulator::arrival_init;
 using emulator::arrive_some;
 using emulator::copy_async;
+using emulator::copy_async_or_zero;
 using emulator::copy_bulk;
 using emulator::copy_commit;
+using emulator::load_matrices;
 using emulator::load_transposed;
 using emulator::mma;
 using emulator::shared_memory;
@@ -208,11 +212,18 @@ inline int observe(const int* from) {
 inline int uniform(int value) {
   return value;
 }
+inline float rough_quotient(int x, int y) {
+  return static_cast<float>(x) / static_cast<float>(y);
+}
 inline int take_place(int* counter) {
   return (*counter)++;
 }
 inline int warp_sum(int value) {
   for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+inline int warp_max(int value) {
+  for (int mask = 16; mask > 0; mask /= 2) value = max(value, shuffle_xor(value, mask));
   return value;
 }
 inline void best_of_ranks(uint32_t& rank, int& id) {

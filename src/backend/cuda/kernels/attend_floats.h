@@ -2,10 +2,20 @@
 // references that keep full precision; nothing here is meant to be fast.
 #pragma once
 
-#include "backend/cuda/kernels/head.h"
+#include "backend/cuda/kernels/heads.h"
 #include "backend/cuda/kernels/stage.h"
 
 namespace slip::backend::cuda {
+
+/// All of a lane's dimensions of a head, by four and place in it.
+template <typename With>
+__device__ __forceinline__ void for_all(const With& with) {
+#pragma unroll
+  for (int j = 0; j < kMostFours; ++j) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) with(j, e);
+  }
+}
 
 __device__ inline void attend_floats_head(const AttendJob& attend, const Step& state, int index) {
   const HeadsJob& job = attend.own;
@@ -28,37 +38,27 @@ __device__ inline void attend_floats_head(const AttendJob& attend, const Step& s
     Head<> key = part(0);
     const Head<> value = job.cache.k_is_v ? key : part(1);
     if (job.cache.k_is_v) {
-#pragma unroll
-      for (int j = 0; j < kMostPairs; ++j) {
-        const int i = lane + 32 * j;
-        if (i >= half) continue;
-        key.a[j] *= __ldg(attend.k_norm + i);
-        key.b[j] *= __ldg(attend.k_norm + i + half);
-      }
+      scale_head(key, norm_weights<kMostFours>(attend.k_norm, half, lane), 1);
       turn_head(key, job.turns, position, lane);
     }
     float score = 0;
-#pragma unroll
-    for (int j = 0; j < kMostPairs; ++j)
-      score = fmaf(query.a[j], key.a[j], fmaf(query.b[j], key.b[j], score));
+    for_all([&](int j, int e) {
+      score = fmaf(query.a[j].x[e], key.a[j].x[e], fmaf(query.b[j].x[e], key.b[j].x[e], score));
+    });
     score = warp_sum(score);
     const float highest = fmaxf(most, score), factor = expf(most - highest), weight = expf(score - highest);
     total = fmaf(total, factor, weight);
     most = highest;
-#pragma unroll
-    for (int j = 0; j < kMostPairs; ++j) {
-      sum.a[j] = fmaf(weight, value.a[j], sum.a[j] * factor);
-      sum.b[j] = fmaf(weight, value.b[j], sum.b[j] * factor);
-    }
+    for_all([&](int j, int e) {
+      sum.a[j].x[e] = fmaf(weight, value.a[j].x[e], sum.a[j].x[e] * factor);
+      sum.b[j].x[e] = fmaf(weight, value.b[j].x[e], sum.b[j].x[e] * factor);
+    });
   }
-  float* out = attend.out + row * attend.out_stride + head * dims;
-#pragma unroll
-  for (int j = 0; j < kMostPairs; ++j) {
-    const int i = lane + 32 * j;
-    if (i >= half) continue;
-    out[i] = sum.a[j] / total;
-    out[i + half] = sum.b[j] / total;
-  }
+  for_all([&](int j, int e) {
+    sum.a[j].x[e] = sum.a[j].x[e] / total;
+    sum.b[j].x[e] = sum.b[j].x[e] / total;
+  });
+  store_floats(sum, attend.out + row * attend.out_stride + head * dims, half, lane);
 }
 
 __device__ inline void attend_floats(const AttendJob& job, const Step& state) {

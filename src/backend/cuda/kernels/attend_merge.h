@@ -1,80 +1,96 @@
-// The second phase of attention: a warp takes 64 dimensions of a row and head and adds up what blocks of keys
-// left of them, in the order of position. Bytes: the partial sums once, from the second-level cache; 32
-// blocks of keys are under way at a time, because waiting for them is all it costs.
+// The second phase of attention: a warp takes 32 dimensions of a row and head, one a lane, and adds up what
+// blocks of keys left of them, in the order of position. Bytes: the partial sums once, from the second-level
+// cache through shared memory; 40 blocks of keys are under way at a time, more than windows have, because
+// waiting for them is most of what it costs.
 #pragma once
 
 #include "backend/cuda/kernels/attend_tile.h"
 
 namespace slip::backend::cuda {
 
-/// Dimensions [dim, dim + 64) of one row and head: its blocks of keys in the order of position, by one warp.
-__device__ __forceinline__ void merge_blocks(const AttendJob& job, const Step& state, int row, int head,
-                                             int dim) {
-  constexpr int kAtOnce = 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32, kind = job.sliding ? 0 : 1;
-  const int dims = job.own.cache.head_dim, heads = job.own.heads;
-  const StepRow& step = state.row[row];
-  const int offset = KeyBlocks::of(job.sliding, state.group[step.group].first_key[kind]);
-  const int first = KeyBlocks::of(job.sliding, step.first[kind]) - offset;
-  const int count = KeyBlocks::of(job.sliding, step.end[kind] - 1) - offset - first + 1;
-  const int64_t place = static_cast<int64_t>(first * kMaxRows + row) * heads + head;
-  const auto* weights = reinterpret_cast<const float2*>(job.weights) + place;
-  const auto weights_of = [&](int block) {
-    if (block >= count) return make_float2(kNothing, 0);
-    return load_fresh(weights + static_cast<int64_t>(block) * kMaxRows * heads);
-  };
-  dim += 2 * lane;
-  const bool mine = dim < dims;
-  const float* partials = job.partials + place * dims + (mine ? dim : 0);
-  float2 parts[kAtOnce], own = weights_of(lane);
-  const auto load_parts = [&](int base) {
+inline constexpr int kMergedDims = 32, kMergedAtOnce = 40;
+inline constexpr int kMergedTogether = 8;  // added without asking whether there are so many
+
+/// Of a warp.
+struct alignas(16) MergeSpace {
+  float parts[kMergedAtOnce][kMergedDims];
+  float2 weights[kMergedAtOnce];  // how much a block weighs, and the sum it has
+};
+inline constexpr int kMergeBytes = kWarps * static_cast<int>(sizeof(MergeSpace));
+
+/// Starts to bring what the first `count` blocks of keys left of 32 dimensions; nothing where there is none.
+__device__ __forceinline__ void bring_parts(const float* from, int dims, int count, MergeSpace& space) {
+  const int lane = thread_here() % 32, row = lane / 8, col = lane % 8 * 4;
+  from += row * dims + min(col, dims - 4);  // of small heads some are brought twice
 #pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      parts[j] = make_float2(0, 0);
-      if (base + j < count)
-        parts[j] = load_fresh(reinterpret_cast<const float2*>(partials + static_cast<int64_t>(base + j) *
-                                                                             kMaxRows * heads * dims));
-    }
-  };
-  load_parts(0);
-  float highest = own.x;
-#pragma unroll 1
-  for (int block = lane + kAtOnce; block < count; block += kAtOnce)
-    highest = fmaxf(highest, weights_of(block).x);
-  highest = warp_max(highest);
-  float sum = 0;
-  float2 value = make_float2(0, 0);
-#pragma unroll 1
-  for (int base = 0; base < count; base += kAtOnce) {
-    if (base > 0) {
-      own = weights_of(base + lane);
-      load_parts(base);
-    }
-    const float scale = expf(own.x - highest);
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      if (base + j >= count) break;
-      const float weight = shuffle(scale, j);
-      sum = fmaf(weight, shuffle(own.y, j), sum);
-      value = make_float2(fmaf(weight, parts[j].x, value.x), fmaf(weight, parts[j].y, value.y));
-    }
-  }
-  if (mine)
-    *reinterpret_cast<float2*>(job.out + row * job.out_stride + head * dims + dim) =
-        make_float2(value.x / sum, value.y / sum);
+  for (int at = 0; at < kMergedAtOnce; at += 4)
+    copy_async_or_zero(&space.parts[at + row][col], from + at * dims, at + row < count);
+  copy_commit();
 }
 
-__device__ __noinline__ inline void merge_attention(int job_place, int step_place) {
-  const AttendJob& job = *shared_at<const AttendJob>(job_place);
-  const int heads = job.own.heads, slices = (job.own.cache.head_dim + 63) / 64;
-  const int warps = static_cast<int>(gridDim.x) * kWarps;
+/// All blocks of keys of a row and head: this lane's dimension of 32.
+__device__ __forceinline__ float merge_blocks(const float2* weights, const float* partials, int dims,
+                                              int count, MergeSpace& space) {
+  const int lane = thread_here() % 32;
+  const auto weight_of = [&](int block) {
+    return block < count ? load_fresh(weights + block) : make_float2(kNothing, 0);
+  };
+  bring_parts(partials, dims, count, space);
+  float2 own[2] = {weight_of(lane), weight_of(lane + 32)};
+  float highest = fmaxf(own[0].x, own[1].x);
+#pragma unroll 4
+  for (int block = lane + 64; block < count; block += 32) highest = fmaxf(highest, weight_of(block).x);
+  highest = warp_highest(highest);
+  float sum = 0, value = 0;
 #pragma unroll 1
-  for (int i =
-           static_cast<int>(threadIdx.x) / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
-       i < job.own.rows * heads * slices; i += warps) {
-    const int query = i / slices, row = query / heads;
-    merge_blocks(job, *shared_at<const Step>(step_place), row, query - row * heads,
-                 (i - query * slices) * 64);
+  for (int base = 0; base < count; base += kMergedAtOnce) {
+    if (base > 0) {
+      __syncwarp();  // those before have been used
+      bring_parts(partials + static_cast<int64_t>(base) * dims, dims, count - base, space);
+      own[0] = weight_of(base + lane);
+      own[1] = weight_of(base + lane + 32);
+    }
+    space.weights[lane] = make_float2(expf(own[0].x - highest), own[0].y);
+    if (lane + 32 < kMergedAtOnce) space.weights[lane + 32] = make_float2(expf(own[1].x - highest), own[1].y);
+    copy_wait<0>();
+    __syncwarp();
+#pragma unroll
+    for (int at = 0; at < kMergedAtOnce; at += kMergedTogether) {
+      if (base + at >= count) break;
+#pragma unroll
+      for (int j = at; j < at + kMergedTogether; j += 2) {
+        const auto two = *reinterpret_cast<const float4*>(space.weights + j);
+        sum = fmaf(two.x, two.y, sum);
+        value = fmaf(two.x, space.parts[j][lane], value);
+        sum = fmaf(two.z, two.w, sum);
+        value = fmaf(two.z, space.parts[j + 1][lane], value);
+      }
+    }
+  }
+  return value / sum;
+}
+
+__device__ __noinline__ inline void merge_attention(int job_place, int step_place, int work) {
+  const AttendJob& job = *shared_at<const AttendJob>(job_place);
+  const Step& step = *shared_at<const Step>(step_place);
+  const int kind = job.sliding ? 0 : 1;
+  const int dims = job.own.cache.head_dim, slices = (dims + kMergedDims - 1) / kMergedDims;
+  const int heads = job.own.heads, all = job.own.rows * heads * slices;
+  const int blocks = static_cast<int>(gridDim.x);
+#pragma unroll 1
+  for (int i = thread_here() / 32 * blocks + static_cast<int>(blockIdx.x); i < all; i += blocks * kWarps) {
+    const int query = quotient(i, slices), row = quotient(query, heads);
+    const StepRow& own = step.row[row];
+    const int before = KeyBlocks::of(job.sliding, step.group[own.group].first_key[kind]);
+    const int first = KeyBlocks::of(job.sliding, own.first[kind]);
+    const int count = KeyBlocks::of(job.sliding, own.end[kind] - 1) - first + 1;
+    const int place = query * job.most_blocks + first - before, dim = (i - query * slices) * kMergedDims;
+    const float value = merge_blocks(reinterpret_cast<const float2*>(job.weights) + place,
+                                     job.partials + static_cast<int64_t>(place) * dims + dim, dims, count,
+                                     shared_at<MergeSpace>(work)[thread_here() / 32]);
+    __syncwarp();  // the space has been used
+    const int lane = thread_here() % 32;
+    if (dim + lane < dims) job.out[row * job.out_stride + (query - row * heads) * dims + dim + lane] = value;
   }
 }
 

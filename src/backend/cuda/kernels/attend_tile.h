@@ -13,129 +13,138 @@ inline constexpr float kNothing = -INFINITY;
 
 template <int kDim>
 struct Tile {
-  static constexpr int kKeys = kDim == 512 ? 32 : 64;
+  static constexpr int kKeys = 32;          // a lane each, and never more than a block of keys
   static constexpr int kStride = kDim + 8;  // bf16 between keys: rows then start in other banks
   static constexpr int kSteps = kDim / 16;
   static constexpr int kSplit = kSteps < 4    ? kSteps
                                 : kDim == 512 ? 8
-                                              : 4;         // groups of warps that share the dimensions
-  static constexpr int kKeyWarps = kSplit == 8 ? 2 : 4;    // of a group
-  static constexpr int kOwnTiles = kKeys / 8 / kKeyWarps;  // of 8 keys, per warp
-  static constexpr int kBytes = kKeys * kStride * 2;       // of keys or values
+                                              : 4;  // groups of warps that share the dimensions
   static constexpr int kStepsPerWarp = kSteps / kSplit;
-  static constexpr int kOutTiles = (kDim / 8 + kWarps - 1) / kWarps;  // of 8 dimensions, per warp
+  static constexpr int kBytes = kKeys * kStride * 2;       // of keys or values
+  static constexpr int kOwnQueries = kSplit == 8 ? 2 : 1;  // eights of queries a warp scores
+  static constexpr int kOutTiles = kDim == 512 ? 2 : 1;    // of 16 dimensions, per warp
   static constexpr int kScoreStride = kKeys + 4;
   static constexpr int kWeightStride = kKeys + 8;
 };
+static_assert(KeyBlocks::kShort == Tile<16>::kKeys);
 
+/// Places in shared memory. Of large heads with keys and values there is one tile at a time, of all others
+/// the next one is on its way.
+template <int kDim, bool kOne>
 struct AttendPlan {
-  int keys = 0, values = 0;  // where K = V: two buffers of both, in turn
-  int turned = 0, turned_queries = 0, scores = 0, weights = 0, rescale = 0;
-  int queries = 0;         // floats, until they are in registers: where scores come later,
-  bool in_values = false;  // or the first values, or, where K = V, the second tile
-  int end = 0;
+  using T = Tile<kDim>;
+  static constexpr int kBuffers = kOne || kDim <= 256 ? 2 : 1;
+  static constexpr int kTileBytes = kOne ? T::kBytes : 2 * T::kBytes;  // keys, then values
+  static constexpr int kTiles = 0;
+  static constexpr int kScores = kBuffers * kTileBytes;  // [split][query][key]
+  // Queries until they are in registers, high parts and low parts: where the second tile or the scores come.
+  static constexpr int kQueryBytes = 2 * kQueries * T::kStride * 2;
+  static constexpr int kQueryPlace = kBuffers == 2 ? kTileBytes : kScores;
+  static constexpr int kScoreBytes = T::kSplit * kQueries * T::kScoreStride * 4;
+  static_assert(kBuffers == 1 || kQueryBytes <= kTileBytes);
+
+  int turned = 0;  // where K = V, turned keys lie where scores come
+  int turned_queries = 0, weights = 0, rescale = 0, places = 0, end = 0;
 };
 
 __host__ __device__ constexpr int turned_dims(int pairs) {
   return (2 * pairs + 15) / 16 * 16;
 }
 
-template <int kDim>
-__host__ __device__ AttendPlan attend_plan(int work, bool k_is_v, int pairs) {
+template <int kDim, bool kOne>
+__host__ __device__ constexpr AttendPlan<kDim, kOne> attend_plan(int pairs) {
+  using P = AttendPlan<kDim, kOne>;
   using T = Tile<kDim>;
-  const int turned = k_is_v ? turned_dims(pairs) + 8 : 0;
-  const int score_bytes = T::kSplit * kQueries * T::kScoreStride * 4, query_bytes = kQueries * kDim * 4;
-  static_assert(kQueries * kDim * 4 <= T::kBytes);
-  AttendPlan plan;
-  plan.keys = work;
-  plan.values = plan.keys + T::kBytes;
-  plan.turned = plan.values + T::kBytes;
-  // Where K = V, scores come where turned keys were.
-  const int turned_bytes = 2 * T::kKeys * turned * 2;
-  plan.turned_queries = plan.turned + (k_is_v && turned_bytes > score_bytes ? turned_bytes : score_bytes);
-  plan.scores = plan.turned;
-  plan.weights = plan.turned_queries + 2 * kQueries * turned * 2;
-  plan.in_values = !k_is_v && query_bytes > score_bytes;
-  plan.queries = k_is_v || plan.in_values ? plan.values : plan.scores;
+  const int stride = kOne ? turned_dims(pairs) + 8 : 0, turned_bytes = 2 * T::kKeys * stride * 2;
+  int shared = P::kScoreBytes;
+  if (P::kBuffers == 1 && P::kQueryBytes > shared) shared = P::kQueryBytes;
+  if (turned_bytes > shared) shared = turned_bytes;
+  P plan;
+  plan.turned = P::kScores;
+  plan.turned_queries = P::kScores + shared;
+  plan.weights = plan.turned_queries + 2 * kQueries * stride * 2;
   plan.rescale = plan.weights + 2 * kQueries * T::kWeightStride * 2;
-  plan.end = plan.rescale + kQueries * 4;
+  plan.places = plan.rescale + kQueries * 4;
+  plan.end = plan.places + kQueries * 4;
   return plan;
 }
-
-/// A query, as multiplied with what the cache holds. Where that is the n of K = V: weighted with the norm of
-/// the keys, and its turned dimensions apart, in pairs of bf16.
-template <int kDim>
-__device__ __forceinline__ void store_query(const AttendJob& job, const Head<pairs_of(kDim)>& head, int lane,
-                                            float* query, uint16_t* high, uint16_t* low) {
-  constexpr int kHalf = kDim / 2;
-  if (!job.own.cache.k_is_v) return store_floats(head, query, kHalf, lane);
-  const int pairs = job.own.turns.pairs;
-#pragma unroll
-  for (int j = 0; j < pairs_of(kDim); ++j) {
-    const int i = lane + 32 * j;
-    if (i >= kHalf) continue;
-    const bool turned = i < pairs;
-    query[i] = turned ? 0 : head.a[j] * __ldg(job.k_norm + i);
-    query[i + kHalf] = turned ? 0 : head.b[j] * __ldg(job.k_norm + i + kHalf);
-    if (!turned) continue;
-    const Split parts = split_bf16(head.a[j], head.b[j]);
-    high[i] = static_cast<uint16_t>(parts.high);
-    high[pairs + i] = static_cast<uint16_t>(parts.high >> 16);
-    low[i] = static_cast<uint16_t>(parts.low);
-    low[pairs + i] = static_cast<uint16_t>(parts.low >> 16);
-  }
-  const int padding = 2 * pairs + lane;  // fewer than 16
-  if (padding < turned_dims(pairs)) high[padding] = low[padding] = 0;
-}
-
-/// What it takes to turn some pairs of a tile's keys: a thread has kAtOnce of them, from `first` on.
-struct KeyTurns {
-  static constexpr int kAtOnce = 4;
-  Turn turn[kAtOnce] = {};
-  float a[kAtOnce] = {}, b[kAtOnce] = {};  // the norm
-
-  template <int kDim>
-  __device__ __forceinline__ void load(const AttendJob& job, int start, int first) {
-    const int pairs = job.own.turns.pairs, count = Tile<kDim>::kKeys * pairs;
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      const int i = min(first + j * kBlockThreads, count - 1), key = i / pairs, pair = i - key * pairs;
-      a[j] = __ldg(job.k_norm + pair);
-      b[j] = __ldg(job.k_norm + pair + kDim / 2);
-      turn[j] = turn_at(job.own.turns, start + key, pair);
-    }
-  }
-  template <int kDim>
-  __device__ __forceinline__ void use(const AttendJob& job, int first, const uint16_t* n, uint16_t* high,
-                                      uint16_t* low) const {
-    const int pairs = job.own.turns.pairs, stride = turned_dims(pairs) + 8;
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      const int i = first + j * kBlockThreads, key = i / pairs, pair = i - key * pairs;
-      if (key >= Tile<kDim>::kKeys) continue;
-      const uint16_t* row = n + key * Tile<kDim>::kStride;
-      const float x = bf16_low(row[pair]) * a[j], y = bf16_low(row[pair + kDim / 2]) * b[j];
-      const Split split =
-          split_bf16(x * turn[j].cosine - y * turn[j].sine, y * turn[j].cosine + x * turn[j].sine);
-      high[key * stride + pair] = static_cast<uint16_t>(split.high);
-      high[key * stride + pairs + pair] = static_cast<uint16_t>(split.high >> 16);
-      low[key * stride + pair] = static_cast<uint16_t>(split.low);
-      low[key * stride + pairs + pair] = static_cast<uint16_t>(split.low >> 16);
-    }
-  }
-};
 
 __device__ __forceinline__ uint32_t two_at(const uint16_t* from) {
   return *reinterpret_cast<const uint32_t*>(from);
 }
-/// The 16-row operand at a step of 16 columns.
-__device__ __forceinline__ void row_operand(const uint16_t* rows, int stride, int col, uint32_t (&a)[4]) {
-  const int thread = thread_here(), g = thread % 32 / 4, t = thread % 4;
-  const uint16_t* at = rows + g * stride + col + 2 * t;
-  a[0] = two_at(at);
-  a[1] = two_at(at + 8 * stride);
-  a[2] = two_at(at + 8);
-  a[3] = two_at(at + 8 * stride + 8);
+
+/// Where a lane's row begins for load_matrices() of the operand with 16 rows: rows 0 to 7, then 8 to 15, of
+/// eight columns, then the same of the next eight. In bf16 from the operand's start.
+__device__ __forceinline__ int rows_place(int lane, int stride) {
+  return lane % 16 * stride + lane / 16 * 8;
 }
+/// The same with rows that lie as columns, for load_transposed().
+__device__ __forceinline__ int columns_place(int lane, int stride) {
+  return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+}
+/// Of the operand with eight columns in two parts: 16 rows of the high part, then of the low part, which lies
+/// `low` after it.
+__device__ __forceinline__ int split_place(int lane, int stride, int low) {
+  return lane % 8 * stride + lane / 8 % 2 * 8 + lane / 16 * low;
+}
+
+/// Four values of turned dimensions, of which `count` are there.
+__device__ __forceinline__ void store_turned(uint16_t* to, uint2 four, int count, bool whole) {
+  if (whole) {
+    *reinterpret_cast<uint2*>(to) = four;
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (e < count) to[e] = static_cast<uint16_t>((e < 2 ? four.x : four.y) >> 16 * (e % 2));
+  }
+}
+
+/// Fours of turned pairs that a key takes the place of, as a power of two, so that nobody divides.
+__device__ __forceinline__ int log_of_fours(int pairs) {
+  int log = 0;
+  while (4 << log < pairs) ++log;
+  return log;
+}
+/// What it takes to turn four pairs of a key: a thread has those at `index`, where a key has 2^log fours.
+template <int kDim>
+struct KeyTurns {
+  FourTurns turn;
+  Four a = {}, b = {};  // the norm
+
+  /// What is another for every key, and then what all keys have alike: most of it is near by then.
+  __device__ __forceinline__ void load_own(const AttendJob& job, int start, int index, int log) {
+    const int key = index >> log, pair = (index - (key << log)) * 4;
+    if (pair < job.own.turns.pairs && key < Tile<kDim>::kKeys)
+      turn.load_page(job.own.turns, start + key, pair);
+  }
+  __device__ __forceinline__ void load_shared(const AttendJob& job, int start, int index, int log) {
+    const int pair = (index - (index >> log << log)) * 4;
+    if (pair >= job.own.turns.pairs) return;
+    a = four_of(__ldg(reinterpret_cast<const float4*>(job.k_norm + pair)));
+    b = four_of(__ldg(reinterpret_cast<const float4*>(job.k_norm + pair + kDim / 2)));
+    turn.load_base(job.own.turns, start, pair);
+  }
+  __device__ __forceinline__ void use(int pairs, int index, int log, const uint16_t* n, uint16_t* high,
+                                      int low) const {
+    const int key = index >> log, pair = (index - (key << log)) * 4, stride = turned_dims(pairs) + 8;
+    if (pair >= pairs || key >= Tile<kDim>::kKeys) return;
+    const uint16_t* row = n + key * Tile<kDim>::kStride + pair;
+    const auto values = [](const uint16_t* from, const Four& norm) {
+      const uint2 four = *reinterpret_cast<const uint2*>(from);
+      return Four{{bf16_low(four.x) * norm.x[0], bf16_high(four.x) * norm.x[1], bf16_low(four.y) * norm.x[2],
+                   bf16_high(four.y) * norm.x[3]}};
+    };
+    Four x = values(row, a), y = values(row + kDim / 2, b);
+    turn_four(x, y, turn, 4);
+    const SplitFour one = split_four(x), two = split_four(y);
+    const bool whole = pairs % 4 == 0;
+    uint16_t* to = high + key * stride + pair;
+    store_turned(to, one.high, pairs - pair, whole);
+    store_turned(to + pairs, two.high, pairs - pair, whole);
+    store_turned(to + low, one.low, pairs - pair, whole);
+    store_turned(to + low + pairs, two.low, pairs - pair, whole);
+  }
+};
 
 }  // namespace slip::backend::cuda

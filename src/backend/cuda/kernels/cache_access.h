@@ -8,29 +8,79 @@ namespace slip::backend::cuda {
 
 inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
 
-/// [head_dim] elements of one part at one position. `rows` are in shared memory, the pages of `step` are not.
+/// A page of a sequence, of all layers. `rows` are in shared memory, the pages of `step` are not.
+__device__ __forceinline__ std::byte* cache_page(const CacheLayer& layer, const RowGroup& rows,
+                                                 const Step* step, int page) {
+  if (!layer.ring) return load_fresh(&step->pages[rows.pages + page]);
+  return rows.ring + (page - quotient(page, layer.ring_pages) * layer.ring_pages) * layer.ring_page_bytes;
+}
+/// [head_dim] elements of one part at one position.
 __device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const RowGroup& rows,
                                                  const Step* step, int part, int kv_head, int position) {
-  const int page = position / kCachePage;
-  std::byte* base = layer.ring ? rows.ring + page % layer.ring_pages * layer.ring_page_bytes
-                               : load_fresh(&step->pages[rows.pages + page]);
-  const int64_t row =
-      static_cast<int64_t>(part * layer.kv_heads + kv_head) * kCachePage + position % kCachePage;
-  return base + layer.page_offset + row * layer.head_dim * layer.element_bytes;
+  const auto at = static_cast<unsigned>(position);
+  const int row = (part * layer.kv_heads + kv_head) * kCachePage + static_cast<int>(at % kCachePage);
+  return cache_page(layer, rows, step, static_cast<int>(at / kCachePage)) + layer.page_offset +
+         static_cast<int64_t>(row) * (layer.head_dim * layer.element_bytes);
 }
 
 struct Turn {
   float cosine, sine;
 };
-__device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pair) {
-  const auto read = [](const float* table, int64_t index) {
-    const float2 both = __ldg(reinterpret_cast<const float2*>(table) + index);
-    return Turn{both.x, both.y};
-  };
-  const Turn base = read(turns.base, static_cast<int64_t>(position / kCachePage) * turns.pairs + pair);
-  const Turn page = read(turns.page, static_cast<int64_t>(position % kCachePage) * turns.pairs + pair);
+__device__ __forceinline__ Turn turned(const Turn& base, const Turn& page) {
   return {base.cosine * page.cosine - base.sine * page.sine,
           base.sine * page.cosine + base.cosine * page.sine};
 }
+__device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pair) {
+  const auto read = [](const float* table, int index) {
+    const float2 both = __ldg(reinterpret_cast<const float2*>(table) + index);
+    return Turn{both.x, both.y};
+  };
+  const auto at = static_cast<unsigned>(position);
+  return turned(read(turns.base, static_cast<int>(at / kCachePage) * turns.pairs + pair),
+                read(turns.page, static_cast<int>(at % kCachePage) * turns.pairs + pair));
+}
+
+/// Rotations of the pairs [first, first + 4), some of which may not be there: then they are any.
+class FourTurns {
+ public:
+  FourTurns() = default;
+  __device__ __forceinline__ FourTurns(const Turns& turns, int position, int first) {
+    load_base(turns, position, first);
+    load_page(turns, position, first);
+  }
+  __device__ __forceinline__ void load_base(const Turns& turns, int position, int first) {
+    const int row = static_cast<int>(static_cast<unsigned>(position) / kCachePage);
+    read(turns.base, row * turns.pairs, first, turns.pairs, base_);
+  }
+  __device__ __forceinline__ void load_page(const Turns& turns, int position, int first) {
+    const int row = static_cast<int>(static_cast<unsigned>(position) % kCachePage);
+    read(turns.page, row * turns.pairs, first, turns.pairs, page_);
+  }
+  __device__ __forceinline__ Turn at(int which) const { return turned(base_[which], page_[which]); }
+
+ private:
+  __device__ __forceinline__ static void read(const float* table, int row, int first, int pairs,
+                                              Turn (&to)[4]) {
+    const auto* from = reinterpret_cast<const float2*>(table) + row + first;
+    if (pairs % 4 == 0) {  // then they come in whole words of 16 bytes, all or none of them
+      if (first >= pairs) return;
+      const auto* fours = reinterpret_cast<const float4*>(from);
+      const float4 one = __ldg(fours), two = __ldg(fours + 1);
+      to[0] = {one.x, one.y};
+      to[1] = {one.z, one.w};
+      to[2] = {two.x, two.y};
+      to[3] = {two.z, two.w};
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (first + i >= pairs) continue;
+      const float2 one = __ldg(from + i);
+      to[i] = {one.x, one.y};
+    }
+  }
+
+  Turn base_[4] = {}, page_[4] = {};
+};
 
 }  // namespace slip::backend::cuda

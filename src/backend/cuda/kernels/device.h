@@ -47,10 +47,25 @@ __device__ __forceinline__ void load_transposed(uint32_t (&out)[4], const void* 
                : "memory");
 }
 
+/// The same, as they lie.
+__device__ __forceinline__ void load_matrices(uint32_t (&out)[4], const void* row) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+}
+
 /// 16 bytes from global to shared memory, around the first-level cache.
 __device__ __forceinline__ void copy_async(void* shared, const void* global) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+}
+/// The same, or zeros, for which `global` is not read.
+__device__ __forceinline__ void copy_async_or_zero(void* shared, const void* global, bool real) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(real ? 16 : 0)
+               : "memory");
 }
 __device__ __forceinline__ void copy_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -237,6 +252,9 @@ __device__ __forceinline__ int uniform(int value) {
 __device__ __forceinline__ int warp_sum(int value) {
   return __reduce_add_sync(0xffffffffu, value);
 }
+__device__ __forceinline__ int warp_max(int value) {
+  return __reduce_max_sync(0xffffffffu, value);
+}
 /// The largest rank and the lowest id that has it.
 __device__ __forceinline__ void best_of_ranks(uint32_t& rank, int& id) {
   const uint32_t best = __reduce_max_sync(0xffffffffu, rank);
@@ -250,6 +268,14 @@ __device__ __forceinline__ float inverse_root(float x) {
 }
 __device__ __forceinline__ float quick_quotient(float x, float y) {
   return __fdividef(x, y);
+}
+/// Of whole numbers, to be put right.
+__device__ __forceinline__ float rough_quotient(int x, int y) {
+  float quotient;
+  asm("div.approx.ftz.f32 %0, %1, %2;"
+      : "=f"(quotient)
+      : "f"(static_cast<float>(x)), "f"(static_cast<float>(y)));
+  return quotient;
 }
 
 /// Two floats rounded to bf16, `low` in the lower half.
@@ -318,6 +344,19 @@ __device__ __forceinline__ float warp_sum(float value) {
 __device__ __forceinline__ float warp_max(float value) {
   for (int mask = 16; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
   return value;
+}
+/// The same in one go, as a whole number that ascends with the float; if some are NaN, so may the result be.
+__device__ __forceinline__ float warp_highest(float value) {
+  const auto ordered = [](int bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
+  return __uint_as_float(
+      static_cast<uint32_t>(ordered(warp_max(ordered(static_cast<int>(__float_as_uint(value)))))));
+}
+
+/// floor(a / b) for 0 <= a < 2^21 and 0 < b: fewer instructions than what divides any two numbers.
+__device__ __forceinline__ int quotient(int a, int b) {
+  const int guess = static_cast<int>(rough_quotient(a, b));
+  const int left = a - guess * b;  // the guess may be off by one
+  return guess + (left >= b ? 1 : 0) - (left < 0 ? 1 : 0);
 }
 
 }  // namespace slip::backend::cuda

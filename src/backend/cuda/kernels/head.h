@@ -1,114 +1,138 @@
-// One head of a row in the registers of a warp: lane l has the pairs l, l + 32, ... that turn together.
+// One head of a row in the registers of a warp: lane l has the fours of dimensions 4l, 4l + 128 of the first
+// half and those of the second half that turn with them, so that everything comes in words of 16 bytes.
 #pragma once
 
 #include "backend/cuda/kernels/cache_access.h"
 
 namespace slip::backend::cuda {
 
-inline constexpr int kMostPairs = 8;  // of a lane: heads of up to 512
+inline constexpr int kMostFours = 2;  // of a lane and half: heads of up to 512
 /// Of a lane, where the size of the heads is known.
-__host__ __device__ constexpr int pairs_of(int dims) {
-  return dims <= 64 ? 1 : dims / 64;
+__host__ __device__ constexpr int fours_of(int dims) {
+  return dims <= 256 ? 1 : 2;
 }
 
-template <int kPairs = kMostPairs>
+/// Four values, or as many times the same.
+struct Four {
+  float x[4];
+};
+__device__ __forceinline__ Four four_of(const float4& all) {
+  return {{all.x, all.y, all.z, all.w}};
+}
+__device__ __forceinline__ Four four_of(float x) {
+  return {{x, x, x, x}};
+}
+
+template <int kFours = kMostFours>
 struct Head {
-  float a[kPairs], b[kPairs];  // x[i], x[i + half] for i = lane + 32 j
+  Four a[kFours], b[kFours];  // x[i ..], x[i + half ..] for i = 4 lane + 128 j
 };
 
-template <int kPairs = kMostPairs>
-__device__ __forceinline__ Head<kPairs> read_head(const float* from, int half, int lane) {
-  Head<kPairs> head;
+template <int kFours = kMostFours>
+__device__ __forceinline__ Head<kFours> read_head(const float* from, int half, int lane) {
+  Head<kFours> head;
 #pragma unroll
-  for (int j = 0; j < kPairs; ++j) {
-    const int i = lane + 32 * j;
-    head.a[j] = i < half ? load_fresh(from + i) : 0;
-    head.b[j] = i < half ? load_fresh(from + i + half) : 0;
+  for (int j = 0; j < kFours; ++j) {
+    const int i = 4 * lane + 128 * j;
+    head.a[j] = head.b[j] = four_of(0.0f);
+    if (i >= half) continue;
+    head.a[j] = four_of(load_fresh(reinterpret_cast<const float4*>(from + i)));
+    head.b[j] = four_of(load_fresh(reinterpret_cast<const float4*>(from + i + half)));
   }
   return head;
 }
 
 /// 1 / the root mean square.
-template <int kPairs>
-__device__ __forceinline__ float norm_factor(const Head<kPairs>& head, int half, float epsilon) {
-  float squares = 0;
+template <int kFours>
+__device__ __forceinline__ float norm_factor(const Head<kFours>& head, int half, float epsilon) {
+  float squares[4] = {};
 #pragma unroll
-  for (int j = 0; j < kPairs; ++j) squares = fmaf(head.a[j], head.a[j], fmaf(head.b[j], head.b[j], squares));
-  return 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(2 * half) + epsilon);
+  for (int j = 0; j < kFours; ++j) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      squares[e] = fmaf(head.a[j].x[e], head.a[j].x[e], fmaf(head.b[j].x[e], head.b[j].x[e], squares[e]));
+  }
+  const float sum = warp_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
+  return inverse_root(sum / static_cast<float>(2 * half) + epsilon);
 }
 
-/// Loads come before anything that waits for one of them, and without branches: lanes past the end read what
-/// they do not use. Of large heads, of which often only a part turns, so many pairs of a lane at a time:
-inline constexpr int kPairsAtOnce = 4;
-
-template <int kPairs, int kFirst = 0>
-struct HeadTurns {
-  static constexpr int kCount = kPairs - kFirst < kPairsAtOnce ? kPairs - kFirst : kPairsAtOnce;
-  Turn turn[kCount];
-
-  __device__ __forceinline__ HeadTurns(const Turns& turns, int position, int lane) {
+/// Weights of a norm for a head's dimensions, from `weight`, which may be null: ones.
+template <int kFours>
+__device__ __forceinline__ Head<kFours> norm_weights(const float* weight, int half, int lane) {
+  Head<kFours> norm;
 #pragma unroll
-    for (int j = 0; j < kCount; ++j)
-      turn[j] = turn_at(turns, position, min(lane + 32 * (kFirst + j), turns.pairs - 1));
+  for (int j = 0; j < kFours; ++j) {
+    const int i = 4 * lane + 128 * j;
+    norm.a[j] = norm.b[j] = four_of(1.0f);
+    if (weight == nullptr || i >= half) continue;
+    norm.a[j] = four_of(__ldg(reinterpret_cast<const float4*>(weight + i)));
+    norm.b[j] = four_of(__ldg(reinterpret_cast<const float4*>(weight + i + half)));
   }
-  __device__ __forceinline__ void use(Head<kPairs>& head, const Turns& turns, int position, int lane) const {
+  return norm;
+}
+template <int kFours>
+__device__ __forceinline__ void scale_head(Head<kFours>& head, const Head<kFours>& weights, float factor) {
 #pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      float &x = head.a[kFirst + j], &y = head.b[kFirst + j];
-      const bool turned = lane + 32 * (kFirst + j) < turns.pairs;
-      const float a = x, b = y;
-      x = turned ? a * turn[j].cosine - b * turn[j].sine : a;
-      y = turned ? b * turn[j].cosine + a * turn[j].sine : b;
-    }
-    if constexpr (kFirst + kCount < kPairs) {
-      if (turns.pairs > 32 * (kFirst + kCount))
-        HeadTurns<kPairs, kFirst + kCount>(turns, position, lane).use(head, turns, position, lane);
+  for (int j = 0; j < kFours; ++j) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      head.a[j].x[e] *= factor * weights.a[j].x[e];
+      head.b[j].x[e] *= factor * weights.b[j].x[e];
     }
   }
-};
+}
 
-template <int kPairs>
-struct HeadNorm {
-  float a[kPairs], b[kPairs];
-
-  /// `weight` may be null: ones.
-  __device__ __forceinline__ HeadNorm(const float* weight, int half, int lane) {
-#pragma unroll
-    for (int j = 0; j < kPairs; ++j) {
-      const int i = min(lane + 32 * j, half - 1);
-      a[j] = weight != nullptr ? __ldg(weight + i) : 1.0f;
-      b[j] = weight != nullptr ? __ldg(weight + i + half) : 1.0f;
-    }
-  }
-  __device__ __forceinline__ void use(Head<kPairs>& head, float factor) const {
-#pragma unroll
-    for (int j = 0; j < kPairs; ++j) {
-      head.a[j] *= factor * a[j];
-      head.b[j] *= factor * b[j];
-    }
-  }
-};
-
-template <int kPairs>
-__device__ __forceinline__ void norm_head(Head<kPairs>& head, const float* weight, int half, int lane,
+template <int kFours>
+__device__ __forceinline__ void norm_head(Head<kFours>& head, const float* weight, int half, int lane,
                                           float epsilon) {
-  const HeadNorm<kPairs> norm(weight, half, lane);
-  norm.use(head, norm_factor(head, half, epsilon));
+  const Head<kFours> weights = norm_weights<kFours>(weight, half, lane);
+  scale_head(head, weights, norm_factor(head, half, epsilon));
 }
 
-template <int kPairs>
-__device__ __forceinline__ void turn_head(Head<kPairs>& head, const Turns& turns, int position, int lane) {
-  HeadTurns<kPairs>(turns, position, lane).use(head, turns, position, lane);
+/// Those pairs of a four that turn.
+__device__ __forceinline__ void turn_four(Four& a, Four& b, const FourTurns& turns, int count) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const float x = a.x[e], y = b.x[e];
+    const Turn turn = turns.at(e);
+    a.x[e] = e < count ? x * turn.cosine - y * turn.sine : x;
+    b.x[e] = e < count ? y * turn.cosine + x * turn.sine : y;
+  }
+}
+/// From the j-th four of a lane on.
+template <int kFours>
+__device__ __forceinline__ void turn_head(Head<kFours>& head, const Turns& turns, int position, int lane,
+                                          int first = 0) {
+#pragma unroll
+  for (int j = 0; j < kFours; ++j) {
+    if (j < first || 128 * j >= turns.pairs) continue;  // of large heads often only a part turns
+    const int i = 4 * lane + 128 * j;
+    turn_four(head.a[j], head.b[j], FourTurns(turns, position, i), turns.pairs - i);
+  }
 }
 
 /// Both, with their loads together.
-template <int kPairs>
-__device__ __forceinline__ void norm_and_turn(Head<kPairs>& head, const float* weight, const Turns& turns,
+template <int kFours>
+__device__ __forceinline__ void norm_and_turn(Head<kFours>& head, const float* weight, const Turns& turns,
                                               int position, int half, int lane, float epsilon) {
-  const HeadNorm<kPairs> norm(weight, half, lane);
-  const HeadTurns<kPairs> turn(turns, position, lane);
-  norm.use(head, norm_factor(head, half, epsilon));
-  turn.use(head, turns, position, lane);
+  const Head<kFours> weights = norm_weights<kFours>(weight, half, lane);
+  const FourTurns turn(turns, position, 4 * lane);
+  scale_head(head, weights, norm_factor(head, half, epsilon));
+  turn_four(head.a[0], head.b[0], turn, turns.pairs - 4 * lane);
+  turn_head(head, turns, position, lane, 1);
+}
+
+/// Four values as bf16.
+__device__ __forceinline__ uint2 packed_four(const Four& four) {
+  return {pack_bf16(four.x[0], four.x[1]), pack_bf16(four.x[2], four.x[3])};
+}
+/// As two of bf16 whose sum they are to 16 bits.
+struct SplitFour {
+  uint2 high, low;
+};
+__device__ __forceinline__ SplitFour split_four(const Four& four) {
+  const Split one = split_bf16(four.x[0], four.x[1]), two = split_bf16(four.x[2], four.x[3]);
+  return {{one.high, two.high}, {one.low, two.low}};
 }
 
 }  // namespace slip::backend::cuda

@@ -1,5 +1,5 @@
-// Head norms, rotation and the cache, as a phase: one warp per head and row. Lane l has the pairs l, l + 32,
-// ... of a head. Bytes: the projections read and the cache written once.
+// Head norms, rotation and the cache, as a phase: one warp per head and row. Bytes: the projections read and
+// the cache written once.
 #pragma once
 
 #include "backend/cuda/kernels/head.h"
@@ -7,39 +7,44 @@
 
 namespace slip::backend::cuda {
 
-template <int kPairs>
-__device__ __forceinline__ void store_floats(const Head<kPairs>& head, float* to, int half, int lane) {
+template <int kFours>
+__device__ __forceinline__ void store_floats(const Head<kFours>& head, float* to, int half, int lane) {
+  const auto store = [&](int at, const Four& four) {
+    *reinterpret_cast<float4*>(to + at) = make_float4(four.x[0], four.x[1], four.x[2], four.x[3]);
+  };
 #pragma unroll
-  for (int j = 0; j < kPairs; ++j) {
-    const int i = lane + 32 * j;
+  for (int j = 0; j < kFours; ++j) {
+    const int i = 4 * lane + 128 * j;
     if (i >= half) continue;
-    to[i] = head.a[j];
-    to[i + half] = head.b[j];
+    store(i, head.a[j]);
+    store(i + half, head.b[j]);
   }
 }
 
-template <int kPairs>
-__device__ __forceinline__ void store_head(const Head<kPairs>& head, const CacheLayer& cache, std::byte* slot,
+template <int kFours>
+__device__ __forceinline__ void store_bf16(const Head<kFours>& head, std::byte* to, int half, int lane) {
+#pragma unroll
+  for (int j = 0; j < kFours; ++j) {
+    const int i = 4 * lane + 128 * j;
+    if (i >= half) continue;
+    *reinterpret_cast<uint2*>(to + 2 * i) = packed_four(head.a[j]);
+    *reinterpret_cast<uint2*>(to + 2 * (i + half)) = packed_four(head.b[j]);
+  }
+}
+
+template <int kFours>
+__device__ __forceinline__ void store_head(const Head<kFours>& head, const CacheLayer& cache, std::byte* slot,
                                            int half, int lane) {
   if (cache.element_bytes == 4) return store_floats(head, reinterpret_cast<float*>(slot), half, lane);
-  auto* to = reinterpret_cast<uint16_t*>(slot);
-#pragma unroll
-  for (int j = 0; j < kPairs; ++j) {
-    const int i = lane + 32 * j;
-    if (i >= half) continue;
-    const uint32_t both = pack_bf16(head.a[j], head.b[j]);
-    to[i] = static_cast<uint16_t>(both);
-    to[i + half] = static_cast<uint16_t>(both >> 16);
-  }
+  store_bf16(head, slot, half, lane);
 }
 
 /// A key (part 0) or value of one row, as the cache keeps it.
-template <int kPairs = kMostPairs>
-__device__ __forceinline__ Head<kPairs> new_head(const HeadsJob& job, int row, int position, int kv_head,
-                                                 int part, int lane) {
+__device__ __forceinline__ Head<> new_head(const HeadsJob& job, int row, int position, int kv_head, int part,
+                                           int lane) {
   const int half = job.head_dim / 2;
   const float* from = (part == 0 ? job.key : job.value) + row * job.kv_stride + kv_head * job.head_dim;
-  Head<kPairs> head = read_head<kPairs>(from, half, lane);
+  Head<> head = read_head(from, half, lane);
   if (job.cache.k_is_v) {
     norm_head(head, nullptr, half, lane, job.epsilon);
   } else if (part == 0) {

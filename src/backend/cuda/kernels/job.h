@@ -126,22 +126,23 @@ enum Skipped : int {
 
 /// Shared memory of a block, for all phases of a step: places in bytes.
 struct SharedPlan {
-  int watch = 0;     // the first thing; see watch.h
-  int arrivals = 0;  // [kWarps][slots]
-  int streams = 0;   // [kWarps] Stream, and
-  int scout = 0;     // Scout; see stream.h
-  int runs = 0;      // [kRunsKept][kWarps] TileRun
-  int list = 0;      // KnownList
-  int share = 0;     // [kSharesKept] OwnShare: product i at i % kSharesKept
-  int jobs = 0;      // [kJobsKept]: product i at i % kJobsKept
-  int phases = 0;    // the phase at hand and the next one
-  int step = 0;      // Step, without its pages
-  int partial = 0;   // [2][kMaxRows][kWarps] floats: sums of squares
-  int active = 0;    // [kMaxListed] ints: the matrices of the list
-  int chosen = 0;    // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
-  int sums = 0;      // of tiles
-  int ring = 0;      // [kWarps][slots][slot_bytes]: weights under way
-  int work = 0;      // rows of a product, or what another phase needs
+  int watch = 0;      // the first thing; see watch.h
+  int arrivals = 0;   // [kWarps][slots]
+  int streams = 0;    // [kWarps] Stream, and
+  int scout = 0;      // Scout; see stream.h
+  int runs = 0;       // [kRunsKept][kWarps] TileRun
+  int tile_work = 0;  // [kWarps] TileWork; see product.h
+  int list = 0;       // KnownList
+  int share = 0;      // [kSharesKept] OwnShare: product i at i % kSharesKept
+  int jobs = 0;       // [kJobsKept]: product i at i % kJobsKept
+  int phases = 0;     // the phase at hand and the next one
+  int step = 0;       // Step, without its pages
+  int partial = 0;    // [2][kMaxRows][kWarps] floats: sums of squares
+  int active = 0;     // [kMaxListed] ints: the matrices of the list
+  int chosen = 0;     // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
+  int sums = 0;       // of tiles
+  int ring = 0;       // [kWarps][slots][slot_bytes]: weights under way
+  int work = 0;       // rows of a product, or what another phase needs
   int end = 0;
   int slots = 0, slot_bytes = 0;
 };

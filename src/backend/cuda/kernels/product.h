@@ -135,25 +135,47 @@ __device__ __forceinline__ void leave_sums(float* warp_sums, float (&mine)[kSubt
   }
 }
 
-/// What a warp has to do for a run of tiles; looked up before the rows are there.
-struct TileWork {
-  int warp, parts_log;
+/// What a warp has to do for a run of tiles. Looked up before the rows are there, and kept in shared memory
+/// while they are staged: registers are short then, and the stack is far away.
+struct alignas(16) TileWork {
+  int way;                  // to multiply
+  int segment;              // its place
+  int parts_log, rows_log;  // results of a tile, per row of the step
   int tile, end, tile_step;
+  int chosen;  // of a stack, the place of the slots of its rows; else 0
   Pieces pieces;
-  Stage stage;
-  int rows_log;  // results of a tile, per row of the step
+  int starts, biases;  // of the staged rows
+  int first_row, rows;
+  // Where in the share this is, and whether something follows.
+  int turn, pass, group, more;
+  int listed;  // of a stack's list, the matrix
+  int keeps;   // the normed rows, which then need their factors
 };
-__device__ __forceinline__ TileWork work_of(const SharedPlan& plan, const Segment& segment, const Run& run,
-                                            int warp) {
+__device__ __forceinline__ TileWork work_of(const SharedPlan& plan, const Job& job, const OwnShare& own,
+                                            int turn, int pass, int group) {
+  const Segment& segment = *shared_at<const Segment>(own.segment);
+  const int warp = thread_here() / 32;
+  const Run run = run_from(segment, warp, group, own.end);
   TileWork work;
-  work.warp = warp;
-  work.parts_log = uniform(segment.parts_log);
+  work.way = segment.multiplying;
+  work.segment = own.segment;
+  work.parts_log = segment.parts_log;
+  work.rows_log = segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
   work.tile_step = kWarps >> work.parts_log;
   work.tile = run.tile;
   work.end = min(segment.matrix.tiles, run.tile + run.count * work.tile_step);
+  work.chosen = segment.matrix.count > 1 ? plan.chosen + run.listed * kMaxRows : 0;
   work.pieces = own_pieces(segment, warp);
-  work.stage = {plan.work, segment.starts, segment.biases, 0};
-  work.rows_log = segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
+  work.starts = segment.starts;
+  work.biases = segment.biases;
+  work.first_row = pass * job.rows_per_pass;
+  work.rows = min(job.rows_per_pass, job.rows - work.first_row);
+  work.turn = turn;
+  work.pass = pass;
+  work.group = group + run.count;
+  work.more = work.group < own.end || pass + 1 < job.passes ? 1 : 0;
+  work.listed = run.listed;
+  work.keeps = blockIdx.x == 0 && segment.keep_normed != nullptr && group == own.first ? 1 : 0;
   return work;
 }
 
@@ -162,8 +184,8 @@ __device__ __forceinline__ TileWork work_of(const SharedPlan& plan, const Segmen
 template <int kSubtiles, int kTiles>
 __device__ __forceinline__ void finish_tile(const Segment& segment, const TileWork& work, const float* sums,
                                             const float* partial, int tile, float factor,
-                                            const StagedRows& rows, const int8_t* chosen) {
-  const int threads = 32 << work.parts_log, parts = 1 << work.parts_log, total = rows.count << work.rows_log;
+                                            const int8_t* chosen) {
+  const int threads = 32 << work.parts_log, parts = 1 << work.parts_log, total = work.rows << work.rows_log;
   constexpr int kTileSums = kSubtiles * kTiles * kSumFloats;
 #pragma unroll 1
   for (int i = thread_here() & (threads - 1); i < total; i += threads) {
@@ -175,23 +197,24 @@ __device__ __forceinline__ void finish_tile(const Segment& segment, const TileWo
     float up = 0;
     if (kSubtiles == 2 && work.rows_log == 4)  // of a pair
       up = sum_parts(from + kTiles * kSumFloats, parts, kTileSums) * factor;
-    put(segment, chosen, row, rows.first + n, y, up);
+    put(segment, chosen, row, work.first_row + n, y, up);
   }
 }
 
 /// A run of tiles times the staged rows, and what becomes of the sums.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
 __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const Segment& segment,
-                                               const TileWork& work, const StagedRows& rows,
-                                               const int8_t* chosen, Stream& stream) {
+                                               const TileWork& work, Stream& stream) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = 2 / kSubtiles, kTileSums = kSubtiles * kTiles * kSumFloats;
   const int thread = thread_here(), lane = thread % 32;
-  const int threads = 32 << work.parts_log, slot = work.warp >> work.parts_log,
+  const int warp = thread / 32, threads = 32 << work.parts_log, slot = warp >> work.parts_log,
             first = thread & (threads - 1);
+  const Stage stage{step.plan.work, work.starts, work.biases, 0};
+  const auto* chosen = work.chosen > 0 ? shared_at<const int8_t>(work.chosen) : nullptr;
   const bool multiplies = (step.skipped & kSkipMultiply) == 0;
-  const bool finishes = first < rows.count << work.rows_log;  // some result is this thread's
-  const bool warp_finishes = (first & ~31) < rows.count << work.rows_log;
+  const bool finishes = first < work.rows << work.rows_log;  // some result is this thread's
+  const bool warp_finishes = (first & ~31) < work.rows << work.rows_log;
   const auto* partial = shared_at<const float>(step.plan.partial) + kWarps * kMaxRows;
   float factor = 1;
   float* sums = shared_at<float>(step.plan.sums);
@@ -203,15 +226,15 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
     for (int piece = work.pieces.begin; piece < work.pieces.end; piece += kStagePieces) {
       const int place = stream.next(step);
       if (multiplies) {
-        Work::multiply(lane, place, piece, work.stage, mine);
+        Work::multiply(lane, place, piece, stage, mine);
         if (kStagePieces == 2 && piece + 1 < work.pieces.end)
-          Work::multiply(lane, place + Work::kBytes, piece + 1, work.stage, mine);
+          Work::multiply(lane, place + Work::kBytes, piece + 1, stage, mine);
       }
       stream.release(step.plan);
       // After the last one others wait for this warp's sums: that place in the ring is filled later.
       if (!last || piece + kStagePieces < work.pieces.end) stream.fill(step);
     }
-    leave_sums<kSubtiles, kTiles>(sums + work.warp * kTileSums, mine);
+    leave_sums<kSubtiles, kTiles>(sums + warp * kTileSums, mine);
     if (tile == work.tile && segment.normed && finishes)  // while the others multiply
       factor = row_factor(partial, first >> work.rows_log, segment.in.cols, segment.in.epsilon);
     if (work.parts_log == 0) {
@@ -224,7 +247,7 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
     }
     if (finishes)
       finish_tile<kSubtiles, kTiles>(segment, work, sums + (slot << work.parts_log) * kTileSums, partial,
-                                     tile, factor, rows, chosen);
+                                     tile, factor, chosen);
     // With one buffer, or a warp alone with its own, nobody may overtake.
     if (work.parts_log == 0) {
       __syncwarp();
@@ -239,15 +262,15 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
   if (!warp_finishes) stream.fill(step);
 }
 
-/// The same for whatever format the matrix has, by way `way` to multiply.
+/// The same for whatever format the matrix has.
 template <int kTiles>
-__device__ __forceinline__ void multiply_run(const StepArguments& step, int way, const Segment& segment,
-                                             const TileWork& work, const StagedRows& rows,
-                                             const int8_t* chosen, Stream& stream) {
+__device__ __forceinline__ void multiply_run(const StepArguments& step, const TileWork& work,
+                                             Stream& stream) {
+  const Segment& segment = *shared_at<const Segment>(work.segment);
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, segment, work, rows, chosen, stream);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, segment, work, stream);
   };
-  switch (way) {
+  switch (uniform(work.way)) {
     case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
     case multiplying(Format::kAffine4, 1, 2): return with.template operator()<Format::kAffine4, 1, 2>();
     case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
@@ -295,54 +318,56 @@ __device__ __forceinline__ void learn_list(const Job& job, const SharedPlan& pla
   __syncthreads();
 }
 
+__device__ __forceinline__ void keep_work(TileWork* to, const TileWork& work) {
+  if (thread_here() % 32 == 0) store_words(to, work);
+  __syncwarp();
+}
+__device__ __forceinline__ StagedRows rows_of(const TileWork& work) {
+  return {work.first_row, work.rows, work.listed};
+}
+
 /// This block's share of a product, for all rows: pass by pass, run by run. `now`: the phase, if the other
 /// blocks have not been met yet, else -1.
 template <int kTiles>
 __device__ __forceinline__ void run_share(const StepArguments& step, int now, int product) {
   const SharedPlan& plan = step.plan;
-  const Job& job = job_at(plan, product);
-  const OwnShare own = load_words(&share_at(plan, product));
-  const int first = uniform(own.first), end = uniform(own.end), place = uniform(own.segment);
-  if (first == end) {
+  TileWork* kept = shared_at<TileWork>(plan.tile_work) + thread_here() / 32;
+  const OwnShare share = load_words(&share_at(plan, product));
+  if (uniform(share.first == share.end ? 1 : 0) != 0) {
     if (now >= 0) meet(step, now);
     return;
   }
-  const Segment& segment = *shared_at<const Segment>(place);
-  const bool stack = uniform(segment.matrix.count) > 1;
-  const int way = uniform(segment.multiplying);
-  const bool keeps = uniform(blockIdx.x == 0 && segment.keep_normed != nullptr ? 1 : 0) != 0;
-  int group = first, pass = 0;
+  keep_work(kept, work_of(plan, job_at(plan, product), share, 0, 0, share.first));
+  bool stages = true;
 #pragma unroll 1
-  for (int turn = 0;; ++turn) {
-    StagedRows rows{pass * job.rows_per_pass, 0, -1};
-    rows.count = min(job.rows_per_pass, job.rows - rows.first);
-    const int warp = uniform(thread_here() / 32);
-    const Run run = run_from(segment, warp, group, end);
-    const TileWork work = work_of(plan, segment, run, warp);
-    if (segment.in.slots > 0) rows.listed = run.listed;
-    if (turn > 0) __syncthreads();  // the rows before have been used
-    if (group == first || segment.in.slots > 0) stage_rows<kTiles>(step, now, place, rows);
+  while (true) {
+    if (stages) stage_rows<kTiles>(step, now, uniform(kept->segment), rows_of(*kept));
     now = -1;
     Stream stream = load_stream(plan);
     copy_wait<0>();  // the last of the jobs that are kept, which was on its way
     __syncthreads();
-    if (turn > 0 && warp == kScoutWarp)
-      scout_ahead(plan, min(product + kJobsKept - 1, step.job_count - 1), own.first_run + turn);
+    const TileWork work = load_words(kept);
+    if (work.turn > 0 && thread_here() / 32 == kScoutWarp)
+      scout_ahead(plan, min(product + kJobsKept - 1, step.job_count - 1),
+                  share_at(plan, product).first_run + work.turn);
     // What was left to fill, or of a run that was found after the stream had looked.
-    if (turn > 0 || stream.under_way == 0) {
+    if (work.turn > 0 || stream.under_way == 0) {
       stream.fill(step);
       __syncwarp();
     }
-    if (keeps && group == first)
-      finish_kept(place, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
-    multiply_run<kTiles>(step, way, segment, work, rows,
-                         stack ? shared_at<const int8_t>(plan.chosen) + run.listed * kMaxRows : nullptr,
-                         stream);
+    if (uniform(work.keeps) != 0)
+      finish_kept(work.segment, rows_of(work), shared_at<const float>(plan.partial) + kWarps * kMaxRows);
+    multiply_run<kTiles>(step, work, stream);
     keep_stream(plan, stream);
-    group += run.count;
-    if (group < end) continue;
-    group = first;
-    if (++pass == job.passes) return;
+    if (uniform(kept->more) == 0) return;
+    // The next run of the pass, whose rows may be others, or the next pass.
+    const OwnShare own = load_words(&share_at(plan, product));
+    const bool next_pass = kept->group == own.end;
+    const TileWork next = work_of(plan, job_at(plan, product), own, kept->turn + 1,
+                                  kept->pass + (next_pass ? 1 : 0), next_pass ? own.first : kept->group);
+    stages = uniform(next_pass || shared_at<const Segment>(own.segment)->in.slots > 0 ? 1 : 0) != 0;
+    __syncthreads();  // the rows before have been used
+    keep_work(kept, next);
   }
 }
 

@@ -27,12 +27,12 @@ int attend_bytes(const AttendJob& job) {
   const bool k_is_v = job.own.cache.k_is_v;
   const int pairs = job.own.turns.pairs;
   switch (job.own.cache.head_dim) {
-    case 16: return attend_plan<16>(0, k_is_v, pairs).end;
-    case 32: return attend_plan<32>(0, k_is_v, pairs).end;
-    case 64: return attend_plan<64>(0, k_is_v, pairs).end;
-    case 128: return attend_plan<128>(0, k_is_v, pairs).end;
-    case 256: return attend_plan<256>(0, k_is_v, pairs).end;
-    case 512: return attend_plan<512>(0, k_is_v, pairs).end;
+    case 16: return attend_space<16>(k_is_v, pairs);
+    case 32: return attend_space<32>(k_is_v, pairs);
+    case 64: return attend_space<64>(k_is_v, pairs);
+    case 128: return attend_space<128>(k_is_v, pairs);
+    case 256: return attend_space<256>(k_is_v, pairs);
+    case 512: return attend_space<512>(k_is_v, pairs);
     default: break;
   }
   fail_gpu("the CUDA kernels have no heads of size " + std::to_string(job.own.cache.head_dim) +
@@ -75,7 +75,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
   plan.scout = plan.streams + align(kWarps * sizeof(Stream));
   plan.runs = plan.scout + align(sizeof(Scout));
-  plan.list = plan.runs + align(kRunsKept * kWarps * sizeof(TileRun));
+  plan.tile_work = plan.runs + align(kRunsKept * kWarps * sizeof(TileRun));
+  plan.list = plan.tile_work + align(kWarps * sizeof(TileWork));
   plan.share = plan.list + sizeof(KnownList);
   plan.jobs = align(plan.share + kSharesKept * sizeof(OwnShare));
   plan.phases = plan.jobs + align(kJobsKept * sizeof(Job));

@@ -26,8 +26,29 @@ struct RowGroup {
   int first_key[2], end_key[2];  // of all its rows
 };
 
+/// Queries of a block of threads, and the keys it takes for them: whole blocks of keys (KeyBlocks), as far as
+/// anybody sees them.
+struct alignas(16) KeyShare {
+  int group, kv_head, first_query, queries;
+  int first, end;         // keys
+  int block, block_end;   // the first block of keys, and where it ends
+  int block_offset;       // blocks before the first that the group sees
+  int heads;              // of queries, per kv head
+  const std::byte* page;  // of the first key, without what a layer adds
+};
+/// What one block of threads does in the attention of all layers alike. The kernel keeps it in its copy of
+/// the step, where all layers after the first find it.
+struct alignas(16) KeyShares {
+  static constexpr int kKept = 4;
+  int heads, kv_heads;  // what they are for; 0 = nothing is there
+  int count;            // of all shares
+  int first;            // of those that are kept
+  KeyShare kept[kKept];
+};
+
 struct alignas(16) Step {
   int rows, groups;
+  KeyShares shares[2];  // of sliding and of full layers; nothing in the host's copy
   StepRow row[kMaxRows];
   RowGroup group[kMaxRows];
   int out_rows[kMaxRows];    // of the results, the row's place; -1 = it has none
@@ -37,30 +58,35 @@ struct alignas(16) Step {
 };
 
 /// Fixed cuts by absolute position, so that a row's attention is split the same way in any company: short
-/// blocks in the window and at the start, where parallel work is scarce, long ones further out, where there
+/// blocks in the window and at the start, where parallel work is scarce, longer ones further out, where there
 /// are many and merging them costs.
 struct KeyBlocks {
-  static constexpr int kSliding = 64;
+  static constexpr int kShort = 32, kShortEnd = 2048;  // and in windows
   static constexpr int kNear = 64, kNearEnd = 8192;
   static constexpr int kMiddle = 512, kMiddleEnd = 65536;
   static constexpr int kFar = 2048;
-  static constexpr int kNearCount = kNearEnd / kNear;
+  static constexpr int kShortCount = kShortEnd / kShort;
+  static constexpr int kNearCount = (kNearEnd - kShortEnd) / kNear;
   static constexpr int kMiddleCount = (kMiddleEnd - kNearEnd) / kMiddle;
 
   static constexpr int of(bool sliding, int position) {
-    if (sliding) return position / kSliding;
-    if (position < kNearEnd) return position / kNear;
-    if (position < kMiddleEnd) return kNearCount + (position - kNearEnd) / kMiddle;
-    return kNearCount + kMiddleCount + (position - kMiddleEnd) / kFar;
+    const auto at = static_cast<unsigned>(position);  // shifts, not divisions
+    if (sliding || position < kShortEnd) return static_cast<int>(at / kShort);
+    if (position < kNearEnd) return kShortCount + static_cast<int>((at - kShortEnd) / kNear);
+    if (position < kMiddleEnd) return kShortCount + kNearCount + static_cast<int>((at - kNearEnd) / kMiddle);
+    return kShortCount + kNearCount + kMiddleCount + static_cast<int>((at - kMiddleEnd) / kFar);
   }
   /// First position of a block.
   static constexpr int start(bool sliding, int block) {
-    if (sliding) return block * kSliding;
-    if (block < kNearCount) return block * kNear;
+    if (sliding || block < kShortCount) return block * kShort;
+    block -= kShortCount;
+    if (block < kNearCount) return kShortEnd + block * kNear;
     block -= kNearCount;
     if (block < kMiddleCount) return kNearEnd + block * kMiddle;
     return kMiddleEnd + (block - kMiddleCount) * kFar;
   }
+  /// The most that a window can touch, of `rows` consecutive rows.
+  static constexpr int most_of_window(int window, int rows) { return (window + rows + 1) / kShort + 2; }
 };
 
 /// Where a layer's keys and values are.
@@ -112,8 +138,9 @@ struct AttendJob {
   bool sliding = false;
   bool merges = false;
   const float* k_norm = nullptr;  // of the layer that owns keys that are rebuilt from K = V
-  float* partials = nullptr;      // [block][row][head][head_dim]
-  float* weights = nullptr;  // [block][row][head][2]: the largest score, the sum of the others relative to it
+  int most_blocks = 0;            // of keys, that one row can see
+  float* partials = nullptr;      // [row][head][block][head_dim]
+  float* weights = nullptr;       // [row][head][block][2]: the largest score, the sum of all relative to it
   float* out = nullptr;
   int64_t out_stride = 0;
   long long* clocks = nullptr;  // [block][kAttendMarks]: when it was where; null = not asked for

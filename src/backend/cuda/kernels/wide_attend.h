@@ -3,8 +3,8 @@
 // shared memory, the next tile on its way. `kShare` warps have 16 queries together: each scores its part of a
 // tile's keys and then weights its part of the values' dimensions. The narrow kernel cuts keys into blocks
 // and merges those relative to the highest score of all; so here a first walk over the keys finds the highest
-// score, and the second merges each block as it ends. Sums of scores run over quarters of the dimensions and
-// sums of weights over keys in the narrow kernel's order.
+// score, and the second merges each block as it ends. Sums of scores run over parts of the dimensions and
+// sums of weights over tiles of keys in the narrow kernel's order.
 // Bytes: every visible key twice and value once per block of queries, from the second-level cache.
 #pragma once
 
@@ -39,10 +39,12 @@ struct WideTileOf {
   static constexpr int kShare = kDim > 128 ? kDim / 128 : 1;  // warps of 16 queries
   static constexpr int kGroups = kWideThreads / 32 / kShare;  // of 16 queries
   static constexpr int kQueriesPerBlock = kGroups * kQueries;
+  static constexpr int kLoaded = kDim <= 256 ? 64 : 32;  // keys at a time, of one or two tiles
+  static constexpr int kTiles = kLoaded / T::kKeys;
   static constexpr int kKeyTiles = T::kKeys / 8;           // of a tile of keys
   static constexpr int kOwnKeyTiles = kKeyTiles / kShare;  // of a warp
   static constexpr int kOutTiles = kDim / 8 / kShare;      // of 8 dimensions, of a warp
-  static constexpr int kTileBytes = T::kKeys * T::kStride * 2;
+  static constexpr int kLoadedBytes = kLoaded * T::kStride * 2;
   static constexpr int kScoreStride = T::kKeys + 8;
 };
 
@@ -52,7 +54,7 @@ struct WideAttendPlan {
   int keys = 0;            // [2]
   int values = 0;          // [2]; the keys where K = V
   int turned = 0;          // [high, low][key]
-  int scores = 0;          // [group][16][kScoreStride]
+  int scores = 0;          // [tile][group][16][kScoreStride]
   int most = 0;            // [warp][16]
   int end = 0;
 };
@@ -64,10 +66,10 @@ __host__ __device__ constexpr WideAttendPlan wide_attend_plan(bool k_is_v, int p
   const int turned = k_is_v ? turned_dims(pairs) : 0;
   plan.turned_queries = plan.queries + W::kGroups * W::T::kSteps * 1024;
   plan.keys = plan.turned_queries + W::kGroups * turned / 16 * 1024;
-  plan.values = k_is_v ? plan.keys : plan.keys + 2 * W::kTileBytes;
-  plan.turned = plan.values + 2 * W::kTileBytes;
-  plan.scores = plan.turned + (k_is_v ? 2 * W::T::kKeys * (turned + 8) * 2 : 0);
-  plan.most = plan.scores + (W::kShare > 1 ? W::kGroups * kQueries * W::kScoreStride * 4 : 0);
+  plan.values = k_is_v ? plan.keys : plan.keys + 2 * W::kLoadedBytes;
+  plan.turned = plan.values + 2 * W::kLoadedBytes;
+  plan.scores = plan.turned + (k_is_v ? 2 * W::kLoaded * (turned + 8) * 2 : 0);
+  plan.most = plan.scores + (W::kShare > 1 ? W::kTiles * W::kGroups * kQueries * W::kScoreStride * 4 : 0);
   plan.end = plan.most + kWideThreads / 32 * kQueries * 4;
   return plan;
 }
@@ -115,12 +117,12 @@ class WideAttention {
     find_keys();
     put_queries();
     const bool works = group_ * kQueries < queries_.count;
-    const int first = first_ / T::kKeys * T::kKeys;
+    const int first = first_ / W::kLoaded * W::kLoaded;
     // The highest score of every query.
-    walk(first, false, [&](int start, int buffer) {
+    walk(first, false, [&](int start, int buffer, int tile_of) {
       if (!works) return;
       float scores[W::kOwnKeyTiles][4];
-      score(buffer, scores);
+      score(buffer, tile_of, scores);
 #pragma unroll
       for (int tile = 0; tile < W::kOwnKeyTiles; ++tile) {
         const int key = start + (member_ * W::kOwnKeyTiles + tile) * 8 + 2 * (lane_ % 4);
@@ -131,9 +133,9 @@ class WideAttention {
       }
     });
     share_highest();
-    walk(first, true, [&](int start, int buffer) {
+    walk(first, true, [&](int start, int buffer, int tile_of) {
       if (!works) return;
-      weigh(start, buffer);
+      weigh(start, buffer, tile_of);
       const bool last = start + T::kKeys >= end_;
       if (last || KeyBlocks::of(job_.sliding, start) != KeyBlocks::of(job_.sliding, start + T::kKeys))
         merge();
@@ -216,7 +218,7 @@ class WideAttention {
   __device__ __forceinline__ void fetch(int part, int start, int place) const {
     constexpr int kPieces = kDim / 8;  // of 16 bytes
     const std::byte* from = cache_slot(cache_, rows_, job_.own.step, part, queries_.kv_head, start);
-    for (int i = static_cast<int>(threadIdx.x); i < T::kKeys * kPieces; i += kWideThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < W::kLoaded * kPieces; i += kWideThreads) {
       const int key = i / kPieces, piece = i % kPieces;
       auto* to = shared_at<std::byte>(place + (key * T::kStride + piece * 8) * 2);
       if (start + key >= first_ && start + key < end_) {
@@ -228,8 +230,8 @@ class WideAttention {
   }
   __device__ __forceinline__ void bring(int start, int buffer, bool values) const {
     if (start < end_) {
-      fetch(0, start, plan_.keys + buffer * W::kTileBytes);
-      if (values && !cache_.k_is_v) fetch(1, start, plan_.values + buffer * W::kTileBytes);
+      fetch(0, start, plan_.keys + buffer * W::kLoadedBytes);
+      if (values && !cache_.k_is_v) fetch(1, start, plan_.values + buffer * W::kLoadedBytes);
     }
     copy_commit();
   }
@@ -239,15 +241,19 @@ class WideAttention {
     __syncthreads();  // the walk before is over
     bring(first, 0, values);
     int buffer = 0;
-    for (int start = first; start < end_; start += T::kKeys) {
+    for (int start = first; start < end_; start += W::kLoaded) {
       copy_wait<0>();
       __syncthreads();
-      bring(start + T::kKeys, buffer ^ 1, values);
+      bring(start + W::kLoaded, buffer ^ 1, values);
       if (cache_.k_is_v) {
         turn(start, buffer);
         __syncthreads();
       }
-      use(start, buffer);
+#pragma unroll 1
+      for (int tile = 0; tile < W::kTiles; ++tile) {
+        const int at = start + tile * T::kKeys;
+        if (at + T::kKeys > first_ && at < end_) use(at, buffer, tile);
+      }
       buffer ^= 1;
     }
     copy_wait<0>();
@@ -256,11 +262,11 @@ class WideAttention {
   /// See turn_keys(); padded dimensions are zero.
   __device__ void turn(int start, int buffer) const {
     const int pairs = job_.own.turns.pairs, dims = turned_dims(pairs), stride = dims + 8;
-    const auto* keys = shared_at<const uint16_t>(plan_.keys + buffer * W::kTileBytes);
+    const auto* keys = shared_at<const uint16_t>(plan_.keys + buffer * W::kLoadedBytes);
     auto* high = shared_at<uint16_t>(plan_.turned);
-    auto* low = high + T::kKeys * stride;
+    auto* low = high + W::kLoaded * stride;
     const int span = dims - pairs;  // pairs, then what is padded
-    for (int i = static_cast<int>(threadIdx.x); i < T::kKeys * span; i += kWideThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < W::kLoaded * span; i += kWideThreads) {
       const int key = i / span, pair = i % span;
       if (pair >= pairs) {
         high[key * stride + pairs + pair] = low[key * stride + pairs + pair] = 0;
@@ -279,10 +285,11 @@ class WideAttention {
   }
 
   /// Scores of this warp's keys: quarters of the dimensions one after another, then added up.
-  __device__ __forceinline__ void score(int buffer, float (&scores)[W::kOwnKeyTiles][4]) const {
-    const int g = lane_ / 4, t = lane_ % 4, first_key = member_ * W::kOwnKeyTiles * 8 + g;
+  __device__ __forceinline__ void score(int buffer, int tile_of, float (&scores)[W::kOwnKeyTiles][4]) const {
+    const int g = lane_ / 4, t = lane_ % 4;
+    const int first_key = tile_of * T::kKeys + member_ * W::kOwnKeyTiles * 8 + g;
     const auto* keys =
-        shared_at<const uint16_t>(plan_.keys + buffer * W::kTileBytes) + first_key * T::kStride + 2 * t;
+        shared_at<const uint16_t>(plan_.keys + buffer * W::kLoadedBytes) + first_key * T::kStride + 2 * t;
     const int queries = plan_.queries + group_ * T::kSteps * 1024;
     const int turned_steps = cache_.k_is_v ? turned_dims(job_.own.turns.pairs) / 16 : 0;
 #pragma unroll
@@ -324,7 +331,7 @@ class WideAttention {
                                                float (&sums)[W::kOwnKeyTiles][4]) const {
     const int stride = steps * 16 + 8;
     const auto* turned_high = shared_at<const uint16_t>(plan_.turned);
-    const auto* turned_low = turned_high + T::kKeys * stride;
+    const auto* turned_low = turned_high + W::kLoaded * stride;
     uint32_t high[4], low[4];
     operand(plan_.turned_queries + (group_ * steps + step) * 1024, high, low);
 #pragma unroll
@@ -359,13 +366,15 @@ class WideAttention {
   }
 
   /// Scores of all keys of the tile, those that are not seen as nothing.
-  __device__ __forceinline__ void all_scores(int start, int buffer, float (&scores)[W::kKeyTiles][4]) {
+  __device__ __forceinline__ void all_scores(int start, int buffer, int tile_of,
+                                             float (&scores)[W::kKeyTiles][4]) {
     if constexpr (W::kShare == 1) {
-      score(buffer, scores);
+      score(buffer, tile_of, scores);
     } else {
       float own[W::kOwnKeyTiles][4];
-      score(buffer, own);
-      auto* rows = shared_at<float>(plan_.scores) + group_ * kQueries * W::kScoreStride +
+      score(buffer, tile_of, own);
+      auto* rows = shared_at<float>(plan_.scores) +
+                   (tile_of * W::kGroups + group_) * kQueries * W::kScoreStride +
                    lane_ / 4 * W::kScoreStride + 2 * (lane_ % 4);
 #pragma unroll
       for (int tile = 0; tile < W::kOwnKeyTiles; ++tile) {
@@ -393,7 +402,7 @@ class WideAttention {
     }
   }
 
-  /// Sum over a row's weights in the order of warp_sum() over lanes with keys `lane` and `lane + 32`.
+  /// Sum over a row's weights in the order of warp_sum() over lanes with a key each.
   __device__ __forceinline__ float sum_of_row(const float (&weights)[W::kKeyTiles][4], int half) const {
     float one[2];
 #pragma unroll
@@ -414,9 +423,9 @@ class WideAttention {
   }
 
   /// A tile's weights, and this warp's dimensions of its values with them.
-  __device__ __forceinline__ void weigh(int start, int buffer) {
+  __device__ __forceinline__ void weigh(int start, int buffer, int tile_of) {
     float scores[W::kKeyTiles][4];
-    all_scores(start, buffer, scores);
+    all_scores(start, buffer, tile_of, scores);
     float factor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -447,19 +456,22 @@ class WideAttention {
         low[at][i] = split.low;
       }
     }
-    const auto* values = shared_at<const uint16_t>(plan_.values + buffer * W::kTileBytes);
+    const auto* values = shared_at<const uint16_t>(plan_.values + buffer * W::kLoadedBytes) +
+                         (tile_of * T::kKeys + lane_) * T::kStride;
 #pragma unroll
     for (int tile = 0; tile < W::kOutTiles; ++tile) {
       const int dims = (member_ * W::kOutTiles + tile) * 8;
       float(&out)[4] = out_[tile];
-      out[0] *= factor[0];
-      out[1] *= factor[0];
-      out[2] *= factor[1];
-      out[3] *= factor[1];
+      if (!begins_) {
+        out[0] *= factor[0];
+        out[1] *= factor[0];
+        out[2] *= factor[1];
+        out[3] *= factor[1];
+      }
 #pragma unroll
       for (int at = 0; at < T::kKeys / 16; at += 2) {
         uint32_t v[4];
-        load_transposed(v, values + (at * 16 + lane_) * T::kStride + dims);
+        load_transposed(v, values + at * 16 * T::kStride + dims);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           mma(out, high[at + half], v[2 * half], v[2 * half + 1]);
@@ -467,6 +479,7 @@ class WideAttention {
         }
       }
     }
+    begins_ = false;
   }
 
   /// A block of keys ends: see merge_blocks().
@@ -488,6 +501,7 @@ class WideAttention {
         out_[tile][i] = 0;
       }
     }
+    begins_ = true;
   }
 
   __device__ void store() const {
@@ -513,6 +527,7 @@ class WideAttention {
   const int share_, kind_, lane_, group_, member_;
   int first_ = 0x7fffffff, end_ = 0;  // keys of the whole block
   int sees_first_[2] = {}, sees_end_[2] = {};
+  bool begins_ = true;  // a block of keys
   float highest_[2] = {kNothing, kNothing};
   float most_[2] = {kNothing, kNothing}, total_[2] = {}, sum_[2] = {};
   float out_[W::kOutTiles][4] = {}, merged_[W::kOutTiles][4] = {};

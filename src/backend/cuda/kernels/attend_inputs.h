@@ -1,0 +1,217 @@
+// What attention works on, brought to shared memory: tiles of keys and values from the cache, and, a head a
+// warp, the queries and the step's own keys and values, in the form the tensor cores take them.
+#pragma once
+
+#include "backend/cuda/kernels/attend_share.h"
+
+namespace slip::backend::cuda {
+
+/// `kOne`: one vector for K and V.
+template <int kDim, bool kOne>
+class AttendInputs {
+ protected:
+  using T = Tile<kDim>;
+  using P = AttendPlan<kDim, kOne>;
+  static constexpr int kHalf = kDim / 2, kFours = fours_of(kDim);
+  static constexpr bool kNextOnItsWay = P::kBuffers == 2;
+
+  __device__ __forceinline__ AttendInputs(int job, int step, int work)
+      : attend_(*shared_at<const AttendJob>(job)),
+        job_(attend_.own),
+        step_(*shared_at<const Step>(step)),
+        plan_(attend_plan<kDim, kOne>(job_.turns.pairs)),
+        work_(work),
+        kind_(attend_.sliding ? 0 : 1) {}
+
+  template <typename Type>
+  __device__ __forceinline__ Type* at(int place) const {
+    return shared_at<Type>(work_ + place);
+  }
+  __device__ __forceinline__ const RowGroup& rows() const { return step_.group[share_.group]; }
+  __device__ __forceinline__ uint16_t* keys(int buffer) const {
+    return at<uint16_t>(kNextOnItsWay ? buffer * P::kTileBytes : 0);
+  }
+  __device__ __forceinline__ uint16_t* values(int buffer) const {
+    return keys(buffer) + (kOne ? 0 : T::kBytes / 2);
+  }
+  __device__ __forceinline__ int turned_stride() const { return turned_dims(job_.turns.pairs) + 8; }
+
+  /// A share begins: its first tile is on its way, and it is known what this warp's query is.
+  __device__ __forceinline__ void start_share(int first) {
+    fresh_ = job_.stores ? step_.row[rows().first].position : share_.end;
+    page_ = share_.page + job_.cache.page_offset;
+    fetch_first(first);
+    find_query();
+  }
+
+  /// The query of this warp: its row and head, and what it sees. Warps without one take the last.
+  __device__ __forceinline__ void find_query() {
+    const int heads = share_.heads;
+    const int warp = thread_here() / 32;
+    const int query = share_.first_query + min(warp, share_.queries - 1), row = quotient(query, heads);
+    row_ = rows().first + row;
+    head_ = share_.kv_head * heads + query - row * heads;
+    sees_first_ = step_.row[row_].first[kind_];
+    sees_end_ = step_.row[row_].end[kind_];
+    place_ = (row_ * job_.heads + head_) * attend_.most_blocks;
+    if (thread_here() % 32 == 0) at<int>(plan_.places)[warp] = place_;
+  }
+
+  /// This layer's part of a page.
+  __device__ __forceinline__ std::byte* page_from(int key) const {
+    return cache_page(job_.cache, rows(), job_.step, key / kCachePage) + job_.cache.page_offset;
+  }
+
+  /// A key or value in its page.
+  __device__ __forceinline__ int slot_of(int part, int key) const {
+    return ((part * job_.cache.kv_heads + share_.kv_head) * kCachePage + (key & (kCachePage - 1))) * kDim * 2;
+  }
+
+  /// Keys or values of the tile at `start`, as far as they lie in the share; those from fresh_ on are made by
+  /// make_heads(), and all others are zero.
+  __device__ __forceinline__ void fetch_tile(int part, int start, uint16_t* tile) const {
+    constexpr int kPieces = kDim / 8;  // of 16 bytes, of a key
+    constexpr int kAtOnce = kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : T::kKeys;
+    const int thread = thread_here(), row = thread / kPieces, piece = thread % kPieces;
+    if (kAtOnce * kPieces < kBlockThreads && row >= kAtOnce) return;
+    const std::byte* from = page_ + slot_of(part, start + row) + piece * 16;
+    uint16_t* to = tile + row * T::kStride + piece * 8;
+    const int end = min(fresh_, share_.end);
+    if (start >= share_.first && start + T::kKeys <= end) {
+#pragma unroll
+      for (int j = 0; j < T::kKeys; j += kAtOnce) copy_async(to + j * T::kStride, from + j * kDim * 2);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < T::kKeys; j += kAtOnce) {
+      const int key = start + row + j;
+      if (key < end || key >= share_.end)
+        copy_async_or_zero(to + j * T::kStride, from + j * kDim * 2, key >= share_.first && key < end);
+    }
+  }
+  /// A tile, as a group of copies; or as two, for keys and then for values.
+  __device__ __forceinline__ void fetch(int start, int buffer) {
+    if (start % kCachePage == 0) page_ = page_from(start);
+    fetch_tile(0, start, keys(buffer));
+    if (!kOne) fetch_tile(1, start, values(buffer));
+    copy_commit();
+  }
+  __device__ __forceinline__ void fetch_part(int part, int start, int buffer) {
+    if (start < share_.end) {
+      if (part == 0 && start % kCachePage == 0) page_ = page_from(start);
+      fetch_tile(part, start, part == 0 ? keys(buffer) : values(buffer));
+    }
+    copy_commit();
+  }
+  __device__ __forceinline__ void fetch_first(int start) {
+    fetch_tile(0, start, keys(0));
+    if (!kNextOnItsWay) copy_commit();
+    if (!kOne) fetch_tile(1, start, values(0));
+    copy_commit();
+  }
+
+  /// A head each for the warps: first the queries, then the step's own keys and values in this share.
+  __device__ __forceinline__ void make_heads(int start) const {
+    constexpr int kParts = kOne ? 1 : 2;
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    const int fresh = max(share_.first, fresh_);
+    const int heads = share_.queries + max(0, share_.end - fresh) * kParts;
+#pragma unroll 1
+    for (int i = warp; i < heads; i += kWarps) {
+      const bool query = i < share_.queries;
+      const int index = i - share_.queries, part = kOne ? 0 : index & 1, key = fresh + index / kParts;
+      const int row = query ? row_ : rows().first + key - fresh_;
+      const bool turns = query || (!kOne && part == 0);
+      const float* from =
+          query ? job_.query + row * job_.query_stride + head_ * kDim
+                : (part == 0 ? job_.key : job_.value) + row * job_.kv_stride + share_.kv_head * kDim;
+      const float* norm = query ? job_.q_norm : turns ? job_.k_norm : nullptr;
+      const int position = step_.row[row].position;
+      Head<kFours> head = read_head<kFours>(from, kHalf, lane);
+      const Head<kFours> weights = norm_weights<kFours>(norm, kHalf, lane);
+      [[maybe_unused]] Head<kFours> key_norm;
+      if (kOne) key_norm = norm_weights<kFours>(query ? attend_.k_norm : nullptr, kHalf, lane);
+      FourTurns turn;
+      if (turns) turn = FourTurns(job_.turns, position, 4 * lane);
+      float factor = norm_factor(head, kHalf, job_.epsilon);
+      if (!kOne && !turns && !job_.v_norm) factor = 1;
+      scale_head(head, weights, factor);
+      if (turns) {
+        turn_four(head.a[0], head.b[0], turn, job_.turns.pairs - 4 * lane);
+        turn_head(head, job_.turns, position, lane, 1);
+      }
+      if (query) {
+        if (kOne) take_turned(head, key_norm, warp, lane);
+        put_query(head, warp, lane);
+      } else {
+        put_fresh(head, key, start, part, lane);
+      }
+    }
+  }
+  /// To the first tile, or to the cache, whence later tiles come. If others do the same they write the same.
+  __device__ __forceinline__ void put_fresh(const Head<kFours>& head, int key, int start, int part,
+                                            int lane) const {
+    const bool here = key < start + T::kKeys;
+    if (here) {
+      uint16_t* tile = part == 0 ? keys(0) : values(0);
+      store_bf16(head, reinterpret_cast<std::byte*>(tile + (key - start) * T::kStride), kHalf, lane);
+    }
+    if (here && share_.first_query != 0) return;
+    std::byte* page = key / kCachePage == start / kCachePage ? const_cast<std::byte*>(page_) : page_from(key);
+    store_bf16(head, page + slot_of(part, key), kHalf, lane);
+  }
+  /// A query, in two parts.
+  __device__ __forceinline__ void put_query(const Head<kFours>& head, int query, int lane) const {
+    auto* high = at<uint16_t>(P::kQueryPlace) + query * T::kStride;
+    uint16_t* low = high + kQueries * T::kStride;
+#pragma unroll
+    for (int j = 0; j < kFours; ++j) {
+      const int i = 4 * lane + 128 * j;
+      if (i >= kHalf) continue;
+      const SplitFour a = split_four(head.a[j]), b = split_four(head.b[j]);
+      *reinterpret_cast<uint2*>(high + i) = a.high;
+      *reinterpret_cast<uint2*>(high + i + kHalf) = b.high;
+      *reinterpret_cast<uint2*>(low + i) = a.low;
+      *reinterpret_cast<uint2*>(low + i + kHalf) = b.low;
+    }
+  }
+  /// A query, as multiplied with the n of K = V: its turned dimensions apart, the others weighted with the
+  /// norm of the keys.
+  __device__ __forceinline__ void take_turned(Head<kFours>& head, const Head<kFours>& norm, int query,
+                                              int lane) const {
+    const int pairs = job_.turns.pairs, stride = turned_stride(), low = kQueries * stride;
+    const bool whole = pairs % 4 == 0;
+    auto* to = at<uint16_t>(plan_.turned_queries) + query * stride;
+#pragma unroll
+    for (int j = 0; j < kFours; ++j) {
+      const int i = 4 * lane + 128 * j, count = pairs - i;
+      if (count > 0) {
+        const SplitFour a = split_four(head.a[j]), b = split_four(head.b[j]);
+        store_turned(to + i, a.high, count, whole);
+        store_turned(to + i + pairs, b.high, count, whole);
+        store_turned(to + low + i, a.low, count, whole);
+        store_turned(to + low + i + pairs, b.low, count, whole);
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        head.a[j].x[e] = e < count ? 0 : head.a[j].x[e] * norm.a[j].x[e];
+        head.b[j].x[e] = e < count ? 0 : head.b[j].x[e] * norm.b[j].x[e];
+      }
+    }
+    const int padding = 2 * pairs + lane;  // fewer than 16
+    if (padding < stride - 8) to[padding] = to[low + padding] = 0;
+  }
+
+  const AttendJob& attend_;
+  const HeadsJob& job_;
+  const Step& step_;
+  const P plan_;
+  const int work_, kind_;
+  KeyShare share_ = {};
+  int row_ = 0, head_ = 0, place_ = 0;  // of this warp's query; its place in partials
+  int sees_first_ = 0, sees_end_ = 0;
+  int fresh_ = 0;  // keys from here on are not in the cache yet
+  const std::byte* page_ = nullptr;
+};
+
+}  // namespace slip::backend::cuda

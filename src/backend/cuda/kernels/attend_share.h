@@ -1,0 +1,111 @@
+// How attention is dealt out to blocks of threads: all keys of all queries in one line, tile after tile, cut
+// into equal parts; a block of keys belongs to the part it starts in. The first layer of its kind works it
+// out and the others find it, because finding out takes as long as the attention to some keys.
+#pragma once
+
+#include "backend/cuda/kernels/attend_tile.h"
+
+namespace slip::backend::cuda {
+
+class ShareList {
+ public:
+  __device__ __forceinline__ ShareList(const AttendJob& job, const Step& step)
+      : job_(job.own),
+        step_(step),
+        heads_(job.own.heads / job.own.cache.kv_heads),
+        kv_heads_(job.own.cache.kv_heads),
+        kind_(job.sliding ? 0 : 1),
+        sliding_(job.sliding) {}
+
+  /// The shares of this block of threads from `first` on, as many as are kept.
+  __device__ __forceinline__ void keep(KeyShares& shares, int first) const {
+    shares.heads = heads_ * kv_heads_;
+    shares.kv_heads = kv_heads_;
+    shares.count = 0;
+    shares.first = first;
+    int all = 0;
+    for (int g = 0; g < step_.groups; ++g) all += length(g) * lines(g);
+    const int blocks = static_cast<int>(gridDim.x), self = static_cast<int>(blockIdx.x);
+    const int each = all / blocks, more = all - each * blocks;
+    int low = self * each + min(self, more), high = low + each + (self < more ? 1 : 0);
+    if (each > 1) {
+      low = without_rest(low);
+      high = without_rest(high);
+    }
+    for (int g = 0, before = 0; g < step_.groups && before < high; ++g) {
+      of_group(g, low - before, high - before, shares);
+      before += length(g) * lines(g);
+    }
+  }
+
+ private:
+  static constexpr int kTileKeys = Tile<16>::kKeys;
+
+  /// Tiles of a group from the start of its first block of keys on.
+  __device__ __forceinline__ int first_tile(int group) const {
+    const int block = KeyBlocks::of(sliding_, step_.group[group].first_key[kind_]);
+    return KeyBlocks::start(sliding_, block) / kTileKeys;
+  }
+  __device__ __forceinline__ int length(int group) const {
+    return max(1, (step_.group[group].end_key[kind_] + kTileKeys - 1) / kTileKeys - first_tile(group));
+  }
+  __device__ __forceinline__ int lines(int group) const {
+    return (step_.group[group].count * heads_ + kQueries - 1) / kQueries * kv_heads_;
+  }
+  /// The first block of keys that does not start before a tile.
+  __device__ __forceinline__ int block_from(int tile) const {
+    const int block = KeyBlocks::of(sliding_, tile * kTileKeys);
+    return KeyBlocks::start(sliding_, block) < tile * kTileKeys ? block + 1 : block;
+  }
+
+  /// A cut, moved behind the last tile of a line's keys where only that is left: to begin with other queries
+  /// takes longer than one more tile of the same.
+  __device__ __forceinline__ int without_rest(int cut) const {
+    for (int g = 0, before = 0; g < step_.groups; ++g) {
+      const int tiles = length(g), all = tiles * lines(g);
+      if (cut < before + all) return tiles > 1 && (cut - before) % tiles == tiles - 1 ? cut + 1 : cut;
+      before += all;
+    }
+    return cut;
+  }
+
+  /// Tiles [low, high) of those of a group, of which some may not be there.
+  __device__ __forceinline__ void of_group(int group, int low, int high, KeyShares& shares) const {
+    const RowGroup& rows = step_.group[group];
+    const int tiles = length(group), start = first_tile(group);
+    for (int line = max(low, 0) / tiles; line < lines(group) && line * tiles < high; ++line) {
+      KeyShare share;
+      share.block = block_from(start + max(low - line * tiles, 0));
+      const int end_block = block_from(start + min(high - line * tiles, tiles));
+      if (share.block >= end_block) continue;
+      share.group = group;
+      share.kv_head = line % kv_heads_;
+      share.first_query = line / kv_heads_ * kQueries;
+      share.queries = min(kQueries, rows.count * heads_ - share.first_query);
+      share.first = max(rows.first_key[kind_], KeyBlocks::start(sliding_, share.block));
+      share.end = min(rows.end_key[kind_], KeyBlocks::start(sliding_, end_block));
+      share.block_end = KeyBlocks::start(sliding_, share.block + 1);
+      share.block_offset = KeyBlocks::of(sliding_, rows.first_key[kind_]);
+      share.heads = heads_;
+      share.page = cache_page(job_.cache, rows, job_.step, share.first / kCachePage);
+      const int place = shares.count++ - shares.first;
+      if (place >= 0 && place < KeyShares::kKept) shares.kept[place] = share;
+    }
+  }
+
+  const HeadsJob& job_;
+  const Step& step_;
+  const int heads_, kv_heads_, kind_;
+  const bool sliding_;
+};
+
+/// Sees to it that share `which` of this block of threads is kept, by all of them.
+__device__ __noinline__ inline void keep_shares(int job, int step, int which) {
+  const AttendJob& attend = *shared_at<const AttendJob>(job);
+  auto& own = *shared_at<Step>(step);
+  __syncthreads();  // those before have been read
+  if (thread_here() == 0) ShareList(attend, own).keep(own.shares[attend.sliding ? 0 : 1], which);
+  __syncthreads();
+}
+
+}  // namespace slip::backend::cuda
