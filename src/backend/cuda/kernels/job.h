@@ -131,7 +131,7 @@ struct SharedPlan {
   int streams = 0;    // [kWarps] Stream, and
   int scout = 0;      // Scout; see stream.h
   int runs = 0;       // [kRunsKept][kWarps] TileRun
-  int tile_work = 0;  // [kWarps] TileWork; see product.h
+  int tile_work = 0;  // [kSharesKept][kWarps] TileWork; see stream.h
   int list = 0;       // KnownList
   int share = 0;      // [kSharesKept] OwnShare: product i at i % kSharesKept
   int jobs = 0;       // [kJobsKept]: product i at i % kJobsKept

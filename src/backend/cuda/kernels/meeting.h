@@ -6,8 +6,9 @@
 
 namespace slip::backend::cuda {
 
-/// Who arrives and waits for the others: in a warp that seldom has the end of a tile to work on.
-inline constexpr int kMeetingThread = (kWarps - 3) * 32;
+/// Who arrives, and who waits for the others: in warps that seldom have the end of a tile to work on, and not
+/// in the same one, because arriving takes until all that was written is in its place.
+inline constexpr int kArrivingThread = (kWarps - 3) * 32, kMeetingThread = (kWarps - 5) * 32;
 
 /// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block; between the end of a phase
 /// and this, nobody may read its number in shared memory.

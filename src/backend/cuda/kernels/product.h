@@ -135,50 +135,6 @@ __device__ __forceinline__ void leave_sums(float* warp_sums, float (&mine)[kSubt
   }
 }
 
-/// What a warp has to do for a run of tiles. Looked up before the rows are there, and kept in shared memory
-/// while they are staged: registers are short then, and the stack is far away.
-struct alignas(16) TileWork {
-  int way;                  // to multiply
-  int segment;              // its place
-  int parts_log, rows_log;  // results of a tile, per row of the step
-  int tile, end, tile_step;
-  int chosen;  // of a stack, the place of the slots of its rows; else 0
-  Pieces pieces;
-  int starts, biases;  // of the staged rows
-  int first_row, rows;
-  // Where in the share this is, and whether something follows.
-  int turn, pass, group, more;
-  int listed;  // of a stack's list, the matrix
-  int keeps;   // the normed rows, which then need their factors
-};
-__device__ __forceinline__ TileWork work_of(const SharedPlan& plan, const Job& job, const OwnShare& own,
-                                            int turn, int pass, int group) {
-  const Segment& segment = *shared_at<const Segment>(own.segment);
-  const int warp = thread_here() / 32;
-  const Run run = run_from(segment, warp, group, own.end);
-  TileWork work;
-  work.way = segment.multiplying;
-  work.segment = own.segment;
-  work.parts_log = segment.parts_log;
-  work.rows_log = segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
-  work.tile_step = kWarps >> work.parts_log;
-  work.tile = run.tile;
-  work.end = min(segment.matrix.tiles, run.tile + run.count * work.tile_step);
-  work.chosen = segment.matrix.count > 1 ? plan.chosen + run.listed * kMaxRows : 0;
-  work.pieces = own_pieces(segment, warp);
-  work.starts = segment.starts;
-  work.biases = segment.biases;
-  work.first_row = pass * job.rows_per_pass;
-  work.rows = min(job.rows_per_pass, job.rows - work.first_row);
-  work.turn = turn;
-  work.pass = pass;
-  work.group = group + run.count;
-  work.more = work.group < own.end || pass + 1 < job.passes ? 1 : 0;
-  work.listed = run.listed;
-  work.keeps = blockIdx.x == 0 && segment.keep_normed != nullptr && group == own.first ? 1 : 0;
-  return work;
-}
-
 /// The sums of a tile's warps, in the order of the parts, by those warps. `factor`: of the first row that
 /// this thread has a result of.
 template <int kSubtiles, int kTiles>
@@ -318,12 +274,15 @@ __device__ __forceinline__ void learn_list(const Job& job, const SharedPlan& pla
   __syncthreads();
 }
 
-__device__ __forceinline__ void keep_work(TileWork* to, const TileWork& work) {
-  if (thread_here() % 32 == 0) store_words(to, work);
-  __syncwarp();
-}
-__device__ __forceinline__ StagedRows rows_of(const TileWork& work) {
-  return {work.first_row, work.rows, work.listed};
+/// While others finish product `product`: where the weights of those after it are, and their norms into the
+/// second-level cache. Needs the last of the jobs that are kept. `used`: runs that all warps are done with.
+__device__ __forceinline__ void look_ahead(const StepArguments& step, int product, int used) {
+  const int last = min(product + kJobsKept - 1, step.job_count - 1), warp = uniform(thread_here() / 32);
+  if (warp == kScoutWarp) {
+    scout_ahead(step.plan, last, used);
+  } else if (warp == kScoutWarp - 1) {
+    prefetch_norms(job_at(step.plan, last));
+  }
 }
 
 /// This block's share of a product, for all rows: pass by pass, run by run. `now`: the phase, if the other
@@ -331,13 +290,15 @@ __device__ __forceinline__ StagedRows rows_of(const TileWork& work) {
 template <int kTiles>
 __device__ __forceinline__ void run_share(const StepArguments& step, int now, int product) {
   const SharedPlan& plan = step.plan;
-  TileWork* kept = shared_at<TileWork>(plan.tile_work) + thread_here() / 32;
+  TileWork* kept = &work_at(plan, product, thread_here() / 32);
   const OwnShare share = load_words(&share_at(plan, product));
   if (uniform(share.first == share.end ? 1 : 0) != 0) {
     if (now >= 0) meet(step, now);
+    copy_wait<0>();
+    __syncthreads();
+    look_ahead(step, product, runs_up_to(plan, product));
     return;
   }
-  keep_work(kept, work_of(plan, job_at(plan, product), share, 0, 0, share.first));
   bool stages = true;
 #pragma unroll 1
   while (true) {
@@ -347,9 +308,6 @@ __device__ __forceinline__ void run_share(const StepArguments& step, int now, in
     copy_wait<0>();  // the last of the jobs that are kept, which was on its way
     __syncthreads();
     const TileWork work = load_words(kept);
-    if (work.turn > 0 && thread_here() / 32 == kScoutWarp)
-      scout_ahead(plan, min(product + kJobsKept - 1, step.job_count - 1),
-                  share_at(plan, product).first_run + work.turn);
     // What was left to fill, or of a run that was found after the stream had looked.
     if (work.turn > 0 || stream.under_way == 0) {
       stream.fill(step);
@@ -359,27 +317,17 @@ __device__ __forceinline__ void run_share(const StepArguments& step, int now, in
       finish_kept(work.segment, rows_of(work), shared_at<const float>(plan.partial) + kWarps * kMaxRows);
     multiply_run<kTiles>(step, work, stream);
     keep_stream(plan, stream);
+    look_ahead(step, product, share_at(plan, product).first_run + kept->turn);
     if (uniform(kept->more) == 0) return;
     // The next run of the pass, whose rows may be others, or the next pass.
     const OwnShare own = load_words(&share_at(plan, product));
     const bool next_pass = kept->group == own.end;
-    const TileWork next = work_of(plan, job_at(plan, product), own, kept->turn + 1,
+    const TileWork next = work_of(plan, job_at(plan, product), own, thread_here() / 32, kept->turn + 1,
                                   kept->pass + (next_pass ? 1 : 0), next_pass ? own.first : kept->group);
     stages = uniform(next_pass || shared_at<const Segment>(own.segment)->in.slots > 0 ? 1 : 0) != 0;
     __syncthreads();  // the rows before have been used
     keep_work(kept, next);
   }
-}
-
-/// Once product `product` is over, while other blocks finish it: weights and norms of products to come.
-__device__ __forceinline__ void prepare_products(const StepArguments& step, int product) {
-  const int last = product + kJobsKept - 1, warp = uniform(thread_here() / 32);
-  if (warp == kScoutWarp) {
-    scout_ahead(step.plan, min(last, step.job_count - 1), runs_up_to(step.plan, product));
-  } else if (warp == kScoutWarp - 1 && last < step.job_count) {
-    prefetch_norms(job_at(step.plan, last));
-  }
-  fill_stream(step);
 }
 
 /// Product number `product` of the step, as phase `now`; its job and the next one are in shared memory, one
@@ -406,8 +354,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
     __syncthreads();
     learn_list(job, plan);
     // The next product's share must be known at its beginning, before blocks meet.
-    if (thread_here() / 32 == kScoutWarp)
-      scout_ahead(plan, min(product + 1, step.job_count - 1), runs_up_to(plan, product));
+    look_ahead(step, product, runs_up_to(plan, product));
   }
   if (routes && static_cast<int>(blockIdx.x) < job.blocks &&
       &segment_of(job) == &job.segments[job.route.segment])

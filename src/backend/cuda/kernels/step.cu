@@ -76,7 +76,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.scout = plan.streams + align(kWarps * sizeof(Stream));
   plan.runs = plan.scout + align(sizeof(Scout));
   plan.tile_work = plan.runs + align(kRunsKept * kWarps * sizeof(TileRun));
-  plan.list = plan.tile_work + align(kWarps * sizeof(TileWork));
+  plan.list = plan.tile_work + align(kSharesKept * kWarps * sizeof(TileWork));
   plan.share = plan.list + sizeof(KnownList);
   plan.jobs = align(plan.share + kSharesKept * sizeof(OwnShare));
   plan.phases = plan.jobs + align(kJobsKept * sizeof(Job));

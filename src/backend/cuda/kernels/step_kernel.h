@@ -76,8 +76,9 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
   copy_commit();
   copy_wait<0>();
   __syncthreads();
-  prepare_products(step, -1);
+  if (thread / 32 == kScoutWarp) scout_ahead(plan, min(kJobsKept, step.job_count) - 1, 0);
   __syncthreads();
+  fill_stream(step);
 }
 
 __device__ __forceinline__ PhaseHead phase_head(const SharedPlan& plan, int which) {
@@ -87,14 +88,14 @@ __device__ __forceinline__ PhaseHead phase_head(const SharedPlan& plan, int whic
 /// After phase `over`: arrives at the meeting behind it and prepares what does not depend on the others, the
 /// descriptions after the next ones and the streams of weights. `product`: its number, or -1.
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
-  if (thread_here() == kMeetingThread) {
+  if (thread_here() == kArrivingThread) {
     if (step.clocks != nullptr && blockIdx.x == 0) step.clocks[2 * over + 2] = clock_now();
     if ((step.skipped & kSkipArrival) == 0 || blockIdx.x != 0) grid_arrive(step.arrived);
   }
   bring_phase(step, over + 2);
   if (product >= 0) bring_job(step, product + kJobsKept);
   copy_commit();
-  if (product >= 0) prepare_products(step, product);
+  if (product >= 0) fill_stream(step);
 }
 
 /// The step, phase by phase. A phase begins before the one before it is over everywhere: it looks up all it

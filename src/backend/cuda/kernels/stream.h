@@ -128,6 +128,60 @@ __device__ __forceinline__ TileRun& run_at(const SharedPlan& plan, int run, int 
   return shared_at<TileRun>(plan.runs)[run % kRunsKept * kWarps + warp];
 }
 
+/// What a warp has to do for a run of tiles: of the first run of a product by the scout, and kept in shared
+/// memory until the rows are staged, because registers are short then and the stack is far away.
+struct alignas(16) TileWork {
+  int way;                  // to multiply
+  int segment;              // its place
+  int parts_log, rows_log;  // results of a tile, per row of the step
+  int tile, end, tile_step;
+  int chosen;  // of a stack, the place of the slots of its rows; else 0
+  Pieces pieces;
+  int starts, biases;  // of the staged rows
+  int first_row, rows;
+  // Where in the share this is, and whether something follows.
+  int turn, pass, group, more;
+  int listed;  // of a stack's list, the matrix
+  int keeps;   // the normed rows, which then need their factors
+};
+__device__ __forceinline__ TileWork work_of(const SharedPlan& plan, const Job& job, const OwnShare& own,
+                                            int warp, int turn, int pass, int group) {
+  const Segment& segment = *shared_at<const Segment>(own.segment);
+  const Run run = run_from(segment, warp, group, own.end);
+  TileWork work;
+  work.way = segment.multiplying;
+  work.segment = own.segment;
+  work.parts_log = segment.parts_log;
+  work.rows_log = segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
+  work.tile_step = kWarps >> work.parts_log;
+  work.tile = run.tile;
+  work.end = min(segment.matrix.tiles, run.tile + run.count * work.tile_step);
+  work.chosen = segment.matrix.count > 1 ? plan.chosen + run.listed * kMaxRows : 0;
+  work.pieces = own_pieces(segment, warp);
+  work.starts = segment.starts;
+  work.biases = segment.biases;
+  work.first_row = pass * job.rows_per_pass;
+  work.rows = min(job.rows_per_pass, job.rows - work.first_row);
+  work.turn = turn;
+  work.pass = pass;
+  work.group = group + run.count;
+  work.more = work.group < own.end || pass + 1 < job.passes ? 1 : 0;
+  work.listed = run.listed;
+  work.keeps = blockIdx.x == 0 && segment.keep_normed != nullptr && group == own.first ? 1 : 0;
+  return work;
+}
+
+__device__ __forceinline__ TileWork& work_at(const SharedPlan& plan, int product, int warp) {
+  return shared_at<TileWork>(plan.tile_work)[product % kSharesKept * kWarps + warp];
+}
+__device__ __forceinline__ void keep_work(TileWork* to, const TileWork& work) {
+  if (thread_here() % 32 == 0) store_words(to, work);
+  __syncwarp();
+}
+__device__ __forceinline__ StagedRows rows_of(const TileWork& work) {
+  return {work.first_row, work.rows, work.listed};
+}
+
 /// The next pass or the next product, which may have nothing for this block; false when it is not known yet.
 __device__ __forceinline__ bool next_groups(const SharedPlan& plan, int last, Scout& scout) {
   if (scout.passes_left > 1) {
@@ -150,7 +204,10 @@ __device__ __forceinline__ bool next_groups(const SharedPlan& plan, int last, Sc
     own.first = share.first;
     own.end = share.end;
   }
-  if (thread_here() % 32 == 0) store_words(&share_at(plan, scout.product), own);
+  const int lane = thread_here() % 32;
+  if (lane == 0) store_words(&share_at(plan, scout.product), own);
+  if (lane < kWarps && own.first < own.end)
+    store_words(&work_at(plan, scout.product, lane), work_of(plan, job, own, lane, 0, 0, own.first));
   scout.segment = own.segment;
   scout.passes_left = own.first < own.end ? job.passes : 0;
   scout.first = scout.group = own.first;
