@@ -32,7 +32,7 @@ struct BenchOptions {
   int bits = 4;
   int group = 64;
   BackendOptions backend;
-  std::string widths, contexts;
+  std::string widths, contexts, sequences;
   BenchPlan plan;
   std::optional<double> acceptance;
   DraftOptions draft;
@@ -63,6 +63,8 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   parser.group("Measurements");
   parser.text({"--widths", "LIST", "rows checked together (default 1,2,4,8,16)"}, options.widths);
   parser.text({"--contexts", "LIST", "positions in the cache before decoding (default 0)"}, options.contexts);
+  parser.text({"--sequences", "LIST", "decoded together, at the first context (default none)"},
+              options.sequences);
   parser.integer({"--prompt", "N", "prompt length to time, 0 for none (default 512)"}, 0, 1 << 20,
                  options.plan.prompt);
   parser.integer({"--steps", "N", "decode steps per repetition (default 8)"}, 1, 100000,
@@ -91,6 +93,8 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   if (!options.widths.empty()) options.plan.widths = parse_list("--widths", options.widths, 1, 512);
   if (!options.contexts.empty())
     options.plan.contexts = parse_list("--contexts", options.contexts, 0, 1 << 20);
+  if (!options.sequences.empty())
+    options.plan.sequences = parse_list("--sequences", options.sequences, 1, 64);
   if (options.shape.empty() == options.model.model.empty())
     fail_usage("bench needs either -m MODEL or --shape NAME");
   if (options.acceptance && options.shape.empty())
@@ -157,14 +161,18 @@ struct Report {
           fmt::format("| prompt of {} | {:.1f} | {:.2f} per token | | {:.1f} times decode |\n", result.prompt,
                       1 / per_token, per_token * 1e3, result.decode[0].seconds / per_token);
     }
-    if (result.widths.empty()) return text;
-    text += "\n| width | ms per step | over width 1 |\n|---|---|---|\n";
+    return text + width_table() + phase_tables() + sequence_table();
+  }
+
+  std::string width_table() const {
+    if (result.widths.empty()) return "";
+    std::string text = "\n| width | ms per step | over width 1 |\n|---|---|---|\n";
     const double base = result.widths[0].seconds;
     for (const WidthResult& at : result.widths) {
       const std::string ratio = result.widths[0].width == 1 ? fmt::format("{:.2f}", at.seconds / base) : "";
       text += fmt::format("| {} | {:.2f} | {} |\n", at.width, at.seconds * 1e3, ratio);
     }
-    return text + phase_tables();
+    return text;
   }
 
   std::string phase_tables() const {
@@ -180,6 +188,17 @@ struct Report {
                                         bytes / phase.seconds / 1e9, 100 * share(bytes, phase.seconds))
                           : "- | - | - |\n";
       }
+    }
+    return text;
+  }
+
+  std::string sequence_table() const {
+    if (result.sequences.empty()) return "";
+    std::string text = "\n| sequences | ms per step | tok/s together | over one |\n|---|---|---|---|\n";
+    const double one = result.sequences[0].tokens_per_second();
+    for (const SequencesResult& at : result.sequences) {
+      text += fmt::format("| {} | {:.2f} | {:.2f} | {:.2f} |\n", at.count, at.seconds * 1e3,
+                          at.tokens_per_second(), at.tokens_per_second() / one);
     }
     return text;
   }
@@ -211,6 +230,11 @@ struct Report {
             {{"phase", phase.name}, {"seconds", phase.seconds}, {"bytes", phase.bytes}});
       }
     }
+    for (const SequencesResult& at : result.sequences) {
+      out["sequences"].push_back({{"count", at.count},
+                                  {"seconds_per_step", at.seconds},
+                                  {"tokens_per_second", at.tokens_per_second()}});
+    }
     if (result.prompt > 0) {
       out["prompt"] = {{"tokens", result.prompt},
                        {"tokens_per_second", result.prompt / result.prompt_seconds}};
@@ -219,7 +243,7 @@ struct Report {
   }
 };
 
-/// The assistant is made beside the model; the widths and prompts of the plain benchmark are left out.
+/// The assistant is made beside the model; what the plain benchmark measures is left out.
 int run_pair(const BenchOptions& options, LoadedModel& model) {
   Drafters drafters;
   if (options.draft.kind != "suffix")

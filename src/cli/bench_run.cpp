@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <span>
 
 #include "base/error.h"
 #include "base/noise.h"
@@ -11,55 +12,116 @@ namespace slip::cli {
 
 namespace {
 
-/// One sequence fed with random tokens.
+/// Sequences fed with random tokens, each with its own.
 class Feed {
  public:
-  Feed(backend::Backend& backend, int64_t positions, const std::function<bool()>& interrupted)
-      : backend_(backend), interrupted_(interrupted), cache_(backend.new_cache()) {
-    cache_->reserve(positions);
+  Feed(backend::Backend& backend, int64_t positions, const std::function<bool()>& interrupted,
+       int sequences = 1)
+      : backend_(backend), interrupted_(interrupted) {
+    for (int i = 0; i < sequences; ++i) {
+      caches_.push_back(backend.new_cache());
+      caches_.back()->reserve(positions);
+      sequences_.push_back(caches_.back().get());
+    }
     rows_.reserve(static_cast<size_t>(backend.max_rows()));
   }
 
-  int length() const { return cache_->length(); }
+  /// Seconds of one step of `width` rows of the first sequence. Without `commit` the next step is at the same
+  /// place again.
+  double step(int width, bool commit, bool outputs) { return run(part(0, 1), width, commit, outputs); }
 
-  /// Seconds of one step of `width` rows. Without `commit` the next step is at the same place again.
-  double step(int width, bool commit, bool outputs) {
-    if (interrupted_()) fail(ErrorKind::kRuntime, "the benchmark was interrupted");
-    rows_.clear();
-    for (int i = 0; i < width; ++i) {
-      backend::Row row;
-      row.token = static_cast<int>(keyed_bits(1, drawn_++) % static_cast<uint64_t>(backend_.config().vocab));
-      row.position = cache_->length() + i;
-      row.output = outputs;
-      row.best = 64;  // what the settings that Gemma recommends need of a row
-      rows_.push_back(row);
-    }
-    kv::Cache* sequences[] = {cache_.get()};
-    cache_->stage(width);
-    const auto start = std::chrono::steady_clock::now();
-    backend_.run({rows_, sequences});
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    if (commit) cache_->commit(width);
-    return seconds.count();
-  }
+  /// Seconds of one step with a row of each of the first `count` sequences, always at the same place: so they
+  /// all stay at one length, however many take part.
+  double step_together(int count) { return run(part(0, count), 1, false, true); }
 
   /// Seconds of a prompt in chunks; only its last row wants logits.
-  double prompt(int tokens) {
+  double prompt(int tokens, int sequence = 0) {
     double seconds = 0;
     for (int left = tokens - 1; left > 0;) {
       const int chunk = std::min(left, backend_.max_rows());
-      seconds += step(chunk, true, false);
+      seconds += run(part(sequence, 1), chunk, true, false);
       left -= chunk;
     }
-    return seconds + step(1, true, true);
+    return seconds + run(part(sequence, 1), 1, true, true);
   }
 
  private:
+  using Sequences = std::span<kv::Cache* const>;
+
+  Sequences part(int first, int count) const {
+    return Sequences(sequences_).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  }
+
+  /// Seconds of one step of `width` rows of each sequence.
+  double run(Sequences sequences, int width, bool commit, bool outputs) {
+    if (interrupted_()) fail(ErrorKind::kRuntime, "the benchmark was interrupted");
+    rows_.clear();
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      for (int i = 0; i < width; ++i) {
+        backend::Row row;
+        row.token = random_token();
+        row.position = sequences[s]->length() + i;
+        row.sequence = static_cast<int>(s);
+        row.output = outputs;
+        row.best = 64;  // what the settings that Gemma recommends need of a row
+        rows_.push_back(row);
+      }
+      sequences[s]->stage(width);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    backend_.run({rows_, sequences});
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    if (commit) {
+      for (kv::Cache* cache : sequences) cache->commit(width);
+    }
+    return seconds.count();
+  }
+
+  int random_token() {
+    return static_cast<int>(keyed_bits(1, drawn_++) % static_cast<uint64_t>(backend_.config().vocab));
+  }
+
   backend::Backend& backend_;
   const std::function<bool()>& interrupted_;
-  std::unique_ptr<kv::Cache> cache_;
+  std::vector<std::unique_ptr<kv::Cache>> caches_;
+  std::vector<kv::Cache*> sequences_;  // the same, as a batch wants them
   std::vector<backend::Row> rows_;
   uint64_t drawn_ = 0;
+};
+
+/// Decoding several sequences in one step; one alone is always measured, before the others.
+class Together {
+ public:
+  Together(backend::Backend& backend, const BenchPlan& plan, const std::function<bool()>& interrupted)
+      : counts_(plan.sequences) {
+    if (counts_.empty()) return;
+    std::erase(counts_, 1);
+    counts_.insert(counts_.begin(), 1);
+    seconds_.resize(counts_.size());
+    const int most = *std::max_element(counts_.begin(), counts_.end());
+    const int context = plan.contexts[0];
+    feed_ = std::make_unique<Feed>(backend, int64_t{context} + 1, interrupted, most);
+    for (int i = 0; context > 0 && i < most; ++i) feed_->prompt(context, i);
+    // The first steps touch fresh memory; they are not counted.
+    for (const int count : counts_) feed_->step_together(count);
+  }
+
+  void measure(int steps) {
+    for (size_t c = 0; c < counts_.size(); ++c) {
+      for (int i = 0; i < steps; ++i) seconds_[c].push_back(feed_->step_together(counts_[c]));
+    }
+  }
+
+  std::vector<SequencesResult> results() const {
+    std::vector<SequencesResult> results;
+    for (size_t c = 0; c < counts_.size(); ++c) results.push_back({counts_[c], median(seconds_[c])});
+    return results;
+  }
+
+ private:
+  std::vector<int> counts_;
+  std::vector<std::vector<double>> seconds_;  // of the steps of each count
+  std::unique_ptr<Feed> feed_;
 };
 
 /// Apart from the other measurements, since reading clocks takes time too.
@@ -97,6 +159,7 @@ BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
   }
   // The first steps touch fresh memory; they are not counted.
   for (const auto& feed : feeds) feed->step(1, false, true);
+  Together together(backend, plan, interrupted);
 
   std::vector<double> bandwidth, prompt;
   std::vector<std::vector<double>> decode(plan.contexts.size()), widths(plan.widths.size());
@@ -108,6 +171,7 @@ BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
     for (size_t w = 0; w < plan.widths.size(); ++w) {
       for (int i = 0; i < 2; ++i) widths[w].push_back(feeds[0]->step(plan.widths[w], false, true));
     }
+    together.measure(plan.decode_steps);
     // A prompt takes long enough to average over the machine's moods by itself.
     if (plan.prompt > 0 && repeat < 2) {
       Feed fresh(backend, plan.prompt, interrupted);
@@ -126,6 +190,7 @@ BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
   }
   for (size_t w = 0; w < plan.widths.size(); ++w)
     result.widths.push_back({plan.widths[w], median(widths[w])});
+  result.sequences = together.results();
   if (plan.phases) time_phases(backend, *feeds[0], plan.repeats, result.widths);
   if (plan.prompt > 0) {
     result.prompt = plan.prompt;

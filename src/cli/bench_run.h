@@ -15,6 +15,7 @@ struct BenchPlan {
   std::vector<int> widths = {1, 2, 4, 8, 16};
   std::vector<int> contexts = {0};  // positions in the cache before decoding
   int decode_steps = 8;             // per repetition and context
+  std::vector<int> sequences = {};  // decoded together, one row each; empty = not measured
   int prompt = 512;                 // 0 = no prompt measurement
   int repeats = 5;
   bool phases = false;  // time the phases of every width
@@ -32,11 +33,19 @@ struct WidthResult {
   std::vector<backend::Backend::PhaseTime> phases = {};  // per step, when asked for
 };
 
+struct SequencesResult {
+  int count = 0;
+  double seconds = 0;  // per step, which is a token for each
+
+  double tokens_per_second() const { return count / seconds; }
+};
+
 struct BenchResult {
   double bandwidth = 0;  // bytes per second
   double bandwidth_low = 0, bandwidth_high = 0;
   std::vector<DecodeResult> decode;
-  std::vector<WidthResult> widths;  // at the first context
+  std::vector<WidthResult> widths;         // at the first context
+  std::vector<SequencesResult> sequences;  // at the first context; one alone comes first
   int prompt = 0;
   double prompt_seconds = 0;  // whole prompt, in chunks, the last row with logits
 };
