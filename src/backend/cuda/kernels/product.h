@@ -15,7 +15,7 @@
 #include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/piece.h"
-#include "backend/cuda/kernels/stage_one.h"
+#include "backend/cuda/kernels/stage_known.h"
 #include "backend/cuda/kernels/stream.h"
 
 namespace slip::backend::cuda {
