@@ -4,6 +4,7 @@
 // run. So a machine without a GPU can test what kernels compute, though not how they race. x86-64 only.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -186,6 +187,14 @@ inline int thread_here() {
 
 inline int shuffle(int value, int lane) {
   return emulator::shuffle_from(value, lane);
+}
+inline uint32_t ballot(bool value) {
+  uint32_t bits = 0;
+  for (int lane = 0; lane < 32; ++lane) bits |= static_cast<uint32_t>(shuffle(value ? 1 : 0, lane)) << lane;
+  return bits;
+}
+inline int bit_count(uint32_t bits) {
+  return std::popcount(bits);
 }
 inline float shuffle(float value, int lane) {
   int bits;

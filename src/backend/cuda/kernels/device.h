@@ -248,6 +248,14 @@ __device__ __forceinline__ int uniform(int value) {
   return static_cast<int>(__reduce_or_sync(0xffffffffu, static_cast<unsigned>(value)));
 }
 
+/// A bit for every lane of the warp.
+__device__ __forceinline__ uint32_t ballot(bool value) {
+  return __ballot_sync(0xffffffffu, value);
+}
+__device__ __forceinline__ int bit_count(uint32_t bits) {
+  return __popc(bits);
+}
+
 /// Over a warp, the same on every lane.
 __device__ __forceinline__ int warp_sum(int value) {
   return __reduce_add_sync(0xffffffffu, value);

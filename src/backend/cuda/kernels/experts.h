@@ -1,6 +1,7 @@
 // The mixture of experts around its matrices: choosing experts, and adding up what they gave.
 #pragma once
 
+#include "backend/cuda/kernels/rank.h"
 #include "backend/cuda/kernels/stage.h"
 #include "backend/cuda/kernels/step.h"
 
@@ -33,7 +34,9 @@ __device__ __forceinline__ ExpertChoice take_best(float (&scores)[kScoresPerLane
   for (int j = 0; j < kScoresPerLane; ++j) {
     if (scores[j] > best.score) best = {scores[j], lane + 32 * j};
   }
-  best_of_warp(best.score, best.expert);
+  uint32_t rank = rank_of(best.score);
+  best_of_ranks(rank, best.expert);
+  best.score = rank == 0 ? -INFINITY : value_of_rank(rank);
 #pragma unroll
   for (int j = 0; j < kScoresPerLane; ++j) {
     if (lane + 32 * j == best.expert) scores[j] = -INFINITY;
@@ -41,53 +44,67 @@ __device__ __forceinline__ ExpertChoice take_best(float (&scores)[kScoresPerLane
   return best;
 }
 
+/// The experts of row `row`, by a warp: their shares to the list, and which choice they are to `slots`.
+__device__ __forceinline__ void choose_experts(const RouteJob& job, int row, int* slots) {
+  const int lane = thread_here() % 32;
+  float scores[kScoresPerLane];
+#pragma unroll
+  for (int j = 0; j < kScoresPerLane; ++j) {
+    const int e = lane + 32 * j;
+    scores[j] = e < job.experts ? load_fresh(job.scores + row * job.stride + e) : -INFINITY;
+  }
+  // Lane l keeps choices l and l + 32.
+  float highest = 0, total = 0, weights[kMaxChosen / 32] = {};
+  int experts[kMaxChosen / 32] = {};
+#pragma unroll 1
+  for (int slot = 0; slot < job.chosen; ++slot) {
+    const auto [score, index] = take_best(scores, lane);
+    if (slot == 0) highest = score;
+    const float weight = expf(score - highest);
+    total += weight;
+#pragma unroll
+    for (int i = 0; i < kMaxChosen / 32; ++i) {
+      if (lane + 32 * i != slot) continue;
+      weights[i] = weight;
+      experts[i] = index;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kMaxChosen / 32; ++i) {
+    const int slot = lane + 32 * i;
+    if (slot >= job.chosen || experts[i] >= job.experts) continue;
+    slots[experts[i] * kMaxRows + row] = slot;
+    job.list->share[row][slot] = weights[i] * __ldg(job.expert_scale + experts[i]) / total;
+  }
+}
+
 /// By one block: warp n chooses for row n. Then thread e lists who chose expert e.
 __device__ inline void route(const RouteJob& job, int work) {
   const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
   auto* slots = reinterpret_cast<int*>((shared_memory() + work));  // [experts][kMaxRows]
+  auto* counts = slots + job.experts * kMaxRows;                   // [kWarps]
   for (int i = thread; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
   __syncthreads();
-  if (warp < job.rows) {
-    float scores[kScoresPerLane];
-#pragma unroll
-    for (int j = 0; j < kScoresPerLane; ++j) {
-      const int e = lane + 32 * j;
-      scores[j] = e < job.experts ? load_fresh(job.scores + warp * job.stride + e) : -INFINITY;
-    }
-    float highest = 0, total = 0;
-    for (int slot = 0; slot < job.chosen; ++slot) {
-      const auto [score, index] = take_best(scores, lane);
-      if (slot == 0) highest = score;
-      const float weight = expf(score - highest);
-      total += weight;
-      if (lane == 0 && index < job.experts) {
-        slots[index * kMaxRows + warp] = slot;
-        job.list->share[warp][slot] = weight * __ldg(job.expert_scale + index);
-      }
-    }
-    __syncwarp();
-    for (int slot = lane; slot < job.chosen; slot += 32) job.list->share[warp][slot] /= total;
-  }
+  if (warp < job.rows) choose_experts(job, warp, slots);
   __syncthreads();
-  const int e = thread;
-  const auto chosen = [&](int expert) {
-    for (int n = 0; n < job.rows; ++n) {
-      if (slots[expert * kMaxRows + n] >= 0) return true;
-    }
-    return false;
-  };
-  auto* active = slots + job.experts * kMaxRows;
-  if (e < job.experts) active[e] = chosen(e) ? 1 : 0;
-  __syncthreads();
-  if (e < job.experts) {
-    int before = 0;
-    for (int other = 0; other < e; ++other) before += active[other];
-    if (active[e] == 1) {
-      job.list->matrix[before] = e;
-      for (int n = 0; n < kMaxRows; ++n) job.list->slot[before][n] = slots[e * kMaxRows + n];
-    }
-    if (e == job.experts - 1) job.list->count = before + active[e];
+  bool chosen = false;
+  if (thread < job.experts) {
+    for (int n = 0; n < job.rows; ++n) chosen |= slots[thread * kMaxRows + n] >= 0;
   }
+  const uint32_t choosers = ballot(chosen);
+  if (lane == 0) counts[warp] = bit_count(choosers);
+  __syncthreads();
+  int before = 0, all = 0;
+  for (int w = 0; w < kWarps; ++w) {
+    if (w < warp) before += counts[w];
+    all += counts[w];
+  }
+  before += bit_count(choosers & ((1u << lane) - 1));
+  if (chosen) {
+    job.list->matrix[before] = thread;
+    for (int n = 0; n < kMaxRows; ++n) job.list->slot[before][n] = slots[thread * kMaxRows + n];
+  }
+  if (thread == 0) job.list->count = all;
 }
 
 inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up to 6144
@@ -96,10 +113,6 @@ inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up
 __device__ inline void combine_row(const CombineJob& job, const float* row_shares, int row, int work) {
   const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
   auto* partial = shared_at<float>(work);  // [2][16]
-  float* shares = partial + 32;            // [kMaxChosen]
-  for (int slot = thread; slot < job.chosen; slot += kBlockThreads)
-    shares[slot] = load_fresh(row_shares + slot);
-  __syncthreads();
   float* dense = job.dense + row * job.dense_stride;
   float4 one[kCombineTurns], sum[kCombineTurns];
   const auto col_of = [&](int turn) { return (turn * kBlockThreads + thread) * 4; };
@@ -111,13 +124,19 @@ __device__ inline void combine_row(const CombineJob& job, const float* row_share
 #pragma unroll 4
   for (int slot = 0; slot < job.chosen; ++slot) {
     const float* out = job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride;
-    const float share = shares[slot];
+    const float share = load_fresh(row_shares + slot);
 #pragma unroll
     for (int i = 0; i < kCombineTurns; ++i) {
       const float4 y = read_four(out, col_of(i), job.cols, true);
       sum[i] = make_float4(fmaf(share, y.x, sum[i].x), fmaf(share, y.y, sum[i].y), fmaf(share, y.z, sum[i].z),
                            fmaf(share, y.w, sum[i].w));
     }
+  }
+  float4 dense_weights[kCombineTurns], expert_weights[kCombineTurns];
+#pragma unroll
+  for (int i = 0; i < kCombineTurns; ++i) {
+    dense_weights[i] = read_weights(job.dense_norm, col_of(i), job.cols);
+    expert_weights[i] = read_weights(job.expert_norm, col_of(i), job.cols);
   }
   float dense_squares = 0, expert_squares = 0;
 #pragma unroll
@@ -141,9 +160,7 @@ __device__ inline void combine_row(const CombineJob& job, const float* row_share
 #pragma unroll
   for (int i = 0; i < kCombineTurns; ++i) {
     const int col = col_of(i);
-    const float4 v = read_weights(job.dense_norm, col, job.cols),
-                 w = read_weights(job.expert_norm, col, job.cols);
-    const float4 &x = one[i], &y = sum[i];
+    const float4 &v = dense_weights[i], &w = expert_weights[i], &x = one[i], &y = sum[i];
     store_four(dense, col, job.cols,
                make_float4(x.x * f * v.x + y.x * e * w.x, x.y * f * v.y + y.y * e * w.y,
                            x.z * f * v.z + y.z * e * w.z, x.w * f * v.w + y.w * e * w.w));

@@ -9,20 +9,11 @@
 // maximum, in one pass. Bytes: 4 per value, from the second-level cache where the head has left them.
 #pragma once
 
+#include "backend/cuda/kernels/rank.h"
 #include "backend/cuda/kernels/stage.h"
 #include "backend/cuda/kernels/step.h"
 
 namespace slip::backend::cuda {
-
-/// Larger for better values, 0 for what cannot be. Both zeros are one value.
-__device__ inline uint32_t rank_of(float value) {
-  if (!(value > -INFINITY)) return 0;
-  const uint32_t bits = __float_as_uint(value == 0 ? 0.0f : value);
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
-__device__ inline float value_of_rank(uint32_t rank) {
-  return __uint_as_float((rank & 0x80000000u) != 0 ? rank & 0x7fffffffu : ~rank);
-}
 
 /// One of the parts that a row's values are looked at in.
 struct Chunk {

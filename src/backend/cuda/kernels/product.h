@@ -275,11 +275,13 @@ __device__ __forceinline__ void learn_list(const Job& job, const SharedPlan& pla
 }
 
 /// While others finish product `product`: where the weights of those after it are, and their norms into the
-/// second-level cache. Needs the last of the jobs that are kept. `used`: runs that all warps are done with.
-__device__ __forceinline__ void look_ahead(const StepArguments& step, int product, int used) {
+/// second-level cache. Needs the last of the jobs that are kept. `turn`: the run of the product that is not
+/// used up yet; -1 = all are.
+__device__ __forceinline__ void look_ahead(const StepArguments& step, int product, int turn) {
   const int last = min(product + kJobsKept - 1, step.job_count - 1), warp = uniform(thread_here() / 32);
   if (warp == kScoutWarp) {
-    scout_ahead(step.plan, last, used);
+    scout_ahead(step.plan, last,
+                turn >= 0 ? share_at(step.plan, product).first_run + turn : runs_up_to(step.plan, product));
   } else if (warp == kScoutWarp - 1) {
     prefetch_norms(job_at(step.plan, last));
   }
@@ -296,7 +298,8 @@ __device__ __forceinline__ void run_share(const StepArguments& step, int now, in
     if (now >= 0) meet(step, now);
     copy_wait<0>();
     __syncthreads();
-    look_ahead(step, product, runs_up_to(plan, product));
+    look_ahead(step, product, -1);
+    fill_stream(step);
     return;
   }
   bool stages = true;
@@ -317,7 +320,7 @@ __device__ __forceinline__ void run_share(const StepArguments& step, int now, in
       finish_kept(work.segment, rows_of(work), shared_at<const float>(plan.partial) + kWarps * kMaxRows);
     multiply_run<kTiles>(step, work, stream);
     keep_stream(plan, stream);
-    look_ahead(step, product, share_at(plan, product).first_run + kept->turn);
+    look_ahead(step, product, kept->turn);
     if (uniform(kept->more) == 0) return;
     // The next run of the pass, whose rows may be others, or the next pass.
     const OwnShare own = load_words(&share_at(plan, product));
@@ -354,7 +357,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
     __syncthreads();
     learn_list(job, plan);
     // The next product's share must be known at its beginning, before blocks meet.
-    look_ahead(step, product, runs_up_to(plan, product));
+    look_ahead(step, product, -1);
   }
   if (routes && static_cast<int>(blockIdx.x) < job.blocks &&
       &segment_of(job) == &job.segments[job.route.segment])

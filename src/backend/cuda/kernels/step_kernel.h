@@ -95,7 +95,6 @@ __device__ __forceinline__ void leave_phase(const StepArguments& step, int over,
   bring_phase(step, over + 2);
   if (product >= 0) bring_job(step, product + kJobsKept);
   copy_commit();
-  if (product >= 0) fill_stream(step);
 }
 
 /// The step, phase by phase. A phase begins before the one before it is over everywhere: it looks up all it
