@@ -14,8 +14,8 @@ namespace slip::backend::cuda {
 struct CudaOptions {
   int device = 0;
   int threads = 0;  // of the host, for packing; 0 = one per core
-  // Rows one step takes: prompts go through in passes of so many. Logits of that many rows are kept in pinned
-  // memory, a megabyte each, and every sequence's ring of sliding layers holds so many positions more.
+  // Rows one step takes: prompts go through in passes of so many. Logits of rows that want them are kept in
+  // pinned memory, a megabyte each, and every sequence's ring of sliding layers holds so many positions more.
   int max_rows = 2048;
   kv::Storage kv_storage = kv::Storage::kBf16;  // floats are slow, to compare with references
   /// Called while loading with the share done, 0 to 1.

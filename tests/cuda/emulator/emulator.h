@@ -215,7 +215,7 @@ inline float quick_quotient(float x, float y) {
 inline void publish(int* to, int value) {
   *to = value;
 }
-inline int observe(const int* from) {
+inline int observe(int* from) {
   return *from;
 }
 inline int uniform(int value) {

@@ -192,15 +192,15 @@ __device__ __forceinline__ uint32_t count_finished(uint32_t* counter) {
   return before;
 }
 
-/// A number in shared memory that tells other warps of the block what has been written before it.
+/// A number in shared memory that tells other warps of the block what has been written before it. Atomic, so
+/// that racecheck knows it is meant to be read while it changes.
 __device__ __forceinline__ void publish(int* to, int value) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+  __threadfence_block();
+  atomicExch(to, value);
 }
-__device__ __forceinline__ int observe(const int* from) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(from));
-  int value;
-  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+__device__ __forceinline__ int observe(int* from) {
+  const int value = atomicAdd(from, 0);
+  __threadfence_block();
   return value;
 }
 

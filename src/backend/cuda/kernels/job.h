@@ -129,6 +129,7 @@ struct SharedPlan {
   int watch = 0;      // the first thing; see watch.h
   int arrivals = 0;   // [kWarps][slots]
   int streams = 0;    // [kWarps] Stream, and
+  int found = 0;      // an int: Scout::found, for everybody
   int scout = 0;      // Scout; see stream.h
   int runs = 0;       // [kRunsKept][kWarps] TileRun
   int tile_work = 0;  // [kSharesKept][kWarps] TileWork; see stream.h

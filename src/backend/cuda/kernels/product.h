@@ -299,7 +299,6 @@ __device__ __forceinline__ void run_share(const StepArguments& step, int now, in
     copy_wait<0>();
     __syncthreads();
     look_ahead(step, product, -1);
-    fill_stream(step);
     return;
   }
   bool stages = true;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "backend/cuda/kernels/meeting.h"
-#include "backend/cuda/kernels/stream.h"
 
 namespace slip::backend::cuda {
 
@@ -47,18 +46,17 @@ struct KnownRows {
   }
 
   /// Rows `first` and so on of a pass; `left` of them are there. `source`: of the input, the row of the first
-  /// of them, -1 = zeros; `row`: of the step. `meanwhile`: what else there is to do while they come.
-  template <typename Meanwhile>
-  __device__ __forceinline__ void run(int first, int left, int source, int row, bool keeps,
-                                      const Meanwhile& meanwhile) {
+  /// of them, -1 = zeros; `row`: of the step.
+  __device__ __forceinline__ void run(int first, int left, int source, int row, bool keeps) {
     const Input& in = segment.in;
     const float* from = in.rows + source * static_cast<int>(in.stride);
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       read(x[r], from + r * static_cast<int>(in.stride), source >= 0 && there(r, left));
-    if constexpr (kBranch) load_branch(left, row);
-    meanwhile();
-    if constexpr (kBranch) add_branch(first, left);
+    if constexpr (kBranch) {
+      load_branch(left, row);
+      add_branch(first, left);
+    }
     if (keeps) {
       keep(in.keep, in.keep_stride, row, left);
       keep(in.tap, in.tap_stride, row, left);
@@ -207,7 +205,7 @@ struct KnownRows {
 };
 
 /// Way `way` to stage row `row` of the step. `now`: the phase, if the others have not been met yet; what does
-/// not depend on them is read before that, and streams are filled while the rows come.
+/// not depend on them is read before that.
 template <int kWay = staging(true, true, kMostTurns)>
 __device__ __forceinline__ void stage_one(const StepArguments& step, int now, int way, const Segment& segment,
                                           int source, int row, bool keeps, const Stage& stage,
@@ -218,9 +216,7 @@ __device__ __forceinline__ void stage_one(const StepArguments& step, int now, in
         KnownRows<1, 1, kWay % 4, (kWay & 8) != 0, (kWay & 4) != 0> one{segment, stage, partial};
         one.load_weights();
         if (now >= 0) meet(step, now);
-        one.run(0, 1, source, row, keeps, [&] {
-          if (now >= 0) fill_stream(step);
-        });
+        one.run(0, 1, source, row, keeps);
       }
       return;
     }
@@ -243,7 +239,7 @@ __device__ __forceinline__ bool stage_several(int way, const Segment& segment, c
     some.load_weights();
 #pragma unroll 1
     for (int n = 0; n < rows.count; n += kRows)
-      some.run(n, rows.count - n, rows.first + n, rows.first + n, keeps, [] {});
+      some.run(n, rows.count - n, rows.first + n, rows.first + n, keeps);
     return true;
   }
 }
@@ -280,10 +276,7 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, int now, i
     const int source = segment.in.slots > 0 ? rows.first * segment.in.slots + slot : rows.first;
     stage_one(step, now, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
   } else {
-    if (now >= 0) {
-      fill_stream(step);
-      meet(step, now);
-    }
+    if (now >= 0) meet(step, now);
     if ((step.skipped & kSkipStage) == 0)
       stage_any<kTiles>(segment_place, chosen, rows, keeps, stage, partial);
   }

@@ -73,7 +73,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   }
   plan.arrivals = align(sizeof(Watch));
   plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
-  plan.scout = plan.streams + align(kWarps * sizeof(Stream));
+  plan.found = plan.streams + align(kWarps * sizeof(Stream));
+  plan.scout = plan.found + align(4);
   plan.runs = plan.scout + align(sizeof(Scout));
   plan.tile_work = plan.runs + align(kRunsKept * kWarps * sizeof(TileRun));
   plan.list = plan.tile_work + align(kSharesKept * kWarps * sizeof(TileWork));

@@ -69,6 +69,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     *shared_at<Watch>(plan.watch) = {step.stuck, 0};
     *shared_at<KnownList>(plan.list) = KnownList();
     *shared_at<Scout>(plan.scout) = Scout();
+    *shared_at<int>(plan.found) = 0;
   }
   for (int i = 0; i < kJobsKept; ++i) bring_job(step, i);
   for (int i = 0; i < 2; ++i) bring_phase(step, i);
@@ -95,6 +96,7 @@ __device__ __forceinline__ void leave_phase(const StepArguments& step, int over,
   bring_phase(step, over + 2);
   if (product >= 0) bring_job(step, product + kJobsKept);
   copy_commit();
+  if (product >= 0) fill_stream(step);
 }
 
 /// The step, phase by phase. A phase begins before the one before it is over everywhere: it looks up all it

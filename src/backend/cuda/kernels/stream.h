@@ -114,7 +114,7 @@ struct alignas(16) Scout {
   int passes_left = 0;     // the pass at hand counted
   int first = 0;           // where a pass begins
   int segment = 0;
-  int found = 0;  // runs, so far in the step; read by everybody
+  int found = 0;  // runs, so far in the step
   int unused = 0;
 };
 
@@ -233,10 +233,8 @@ __device__ __forceinline__ void scout_ahead(const SharedPlan& plan, int last, in
   }
   __syncwarp();
   if (lane == 0) {
-    const int found = scout.found;
-    scout.found = kept.found;
     store_words(&kept, scout);
-    publish(&kept.found, found);
+    publish(shared_at<int>(plan.found), scout.found);
   }
   __syncwarp();
 }
@@ -244,6 +242,11 @@ __device__ __forceinline__ void scout_ahead(const SharedPlan& plan, int last, in
 __device__ __forceinline__ int runs_up_to(const SharedPlan& plan, int product) {
   const Scout& scout = *shared_at<const Scout>(plan.scout);
   return scout.product > product ? share_at(plan, product + 1).first_run : scout.found;
+}
+
+/// On lane 0.
+__device__ __forceinline__ int found_runs(const SharedPlan& plan) {
+  return thread_here() % 32 == 0 ? observe(shared_at<int>(plan.found)) : 0;
 }
 
 struct alignas(16) Stream {
@@ -297,7 +300,7 @@ struct alignas(16) Stream {
   __device__ __forceinline__ bool next_tile(const SharedPlan& plan) {
     while (tiles == 0) {
       // All lanes must see the same, while the scout goes on.
-      if (taken == shuffle(observe(&shared_at<const Scout>(plan.scout)->found), 0)) return false;
+      if (taken == shuffle(found_runs(plan), 0)) return false;
       const TileRun run = load_words(&run_at(plan, taken, thread_here() / 32));
       tile = run.data;
       tiles = run.tiles;
