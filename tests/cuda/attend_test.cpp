@@ -32,14 +32,8 @@ const Shape kShapes[] = {
 };
 constexpr int kPage = 256, kPages = 12, kBlocks = 96;
 
-std::vector<float> noise(uint64_t seed, size_t count, float scale) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = test::noise(seed, i) * scale;
-  return values;
-}
-const float* floats(const DeviceMemory& memory) {
-  return reinterpret_cast<const float*>(memory.data());
-}
+using test::floats;
+using test::noise;
 float bf16_value(uint16_t bits) {
   const uint32_t wide = static_cast<uint32_t>(bits) << 16;
   float value;

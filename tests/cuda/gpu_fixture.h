@@ -9,6 +9,7 @@
 #include "backend/cuda/gpu.h"
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/pack.h"
+#include "support/memory_tensor.h"
 
 namespace slip::test {
 
@@ -41,6 +42,16 @@ inline std::vector<float> download(backend::cuda::Gpu& gpu, const backend::cuda:
   std::vector<float> values(count);
   gpu.to_host(values.data(), memory.data(), count * sizeof(float));
   gpu.finish();
+  return values;
+}
+
+inline const float* floats(const backend::cuda::DeviceMemory& memory) {
+  return reinterpret_cast<const float*>(memory.data());
+}
+/// `count` values of noise(), times `scale`.
+inline std::vector<float> noise(uint64_t seed, size_t count, float scale) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = noise(seed, i) * scale;
   return values;
 }
 

@@ -32,14 +32,8 @@ class CudaWideAttention : public test::GpuTest, public testing::WithParamInterfa
 INSTANTIATE_TEST_SUITE_P(Heads, CudaWideAttention, testing::ValuesIn(kHeads),
                          [](const auto& test) { return std::string(test.param.name); });
 
-std::vector<float> noise(uint64_t seed, size_t count, float scale) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = test::noise(seed, i) * scale;
-  return values;
-}
-const float* floats(const DeviceMemory& memory) {
-  return reinterpret_cast<const float*>(memory.data());
-}
+using test::floats;
+using test::noise;
 
 TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
   const Heads& shape = GetParam();
