@@ -1,7 +1,7 @@
 // Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
-// `cuda_products quick` times width 1 of 4-bit matrices only, `cuda_products wide` the products of wide
+// `cuda_products quick [name]` times width 1 of 4-bit matrices only, of one shape if asked to, `cuda_products wide` the products of wide
 // passes by warps and by warpgroups, `cuda_products tensor` the tensor cores alone, `cuda_products attend`
 // attention.
 #include <fmt/format.h>
@@ -109,8 +109,11 @@ void run(int argc, char** argv) {
   if (wide) return time_wide(gpu, weights);
   if (attend) return time_attend(gpu, weights, activations);
   if (argc > 1 && std::strcmp(argv[1], "tensor") == 0) return time_tensor_cores(gpu);
-  time_barrier(gpu);
-  time_picks(gpu);
+  const char* only = quick && argc > 2 ? argv[2] : "";
+  if (*only == 0) {
+    time_barrier(gpu);
+    time_picks(gpu);
+  }
 
   const Case cases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2048, false},
                         {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
@@ -130,6 +133,7 @@ void run(int argc, char** argv) {
         : format == Format::kAffine8 ? "8 bits"
                                      : "bf16");
     for (const Case& one : cases) {
+      if (*only != 0 && std::strcmp(only, one.name) != 0) continue;
       std::string line =
           fmt::format("{:14} {:6.1f} MB ", one.name, static_cast<double>(shape(one, format).bytes()) / 1e6);
       for (const int width : widths) {
