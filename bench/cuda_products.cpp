@@ -146,7 +146,7 @@ void run(int argc, char** argv) {
           packed.data = weights.data() + static_cast<size_t>(i) * stride;
           Job job;
           job.segment_count = packed.slices;
-          for (int part = 0; part < packed.slices; ++part) {
+          for (int part = 0; part < std::min(packed.slices, kMaxSegments); ++part) {
             Segment& segment = job.segments[part];
             segment.matrix = packed.slice(part);
             segment.in.rows = reinterpret_cast<const float*>(activations.data()) + part * packed.cols;

@@ -212,12 +212,6 @@ inline float inverse_root(float x) {
 inline float quick_quotient(float x, float y) {
   return x / y;
 }
-inline void publish(int* to, int value) {
-  *to = value;
-}
-inline int observe(int* from) {
-  return *from;
-}
 inline int uniform(int value) {
   return value;
 }

@@ -142,8 +142,7 @@ __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* gl
 __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
-  long long since = 0;
-  while (true) {
+  const auto is_there = [&] {
     uint32_t done;
     asm volatile(
         "{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
@@ -151,10 +150,14 @@ __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) 
         : "=r"(done)
         : "r"(address), "r"(parity)
         : "memory");
-    if (done != 0) break;
-    const long long now = clock64();
-    if (since == 0) since = now;
-    if (now - since > kPatienceForWeights) give_up(Awaited::kWeights, static_cast<int>(threadIdx.x) / 32);
+    return done != 0;
+  };
+  if (!is_there()) {
+    const long long since = clock64();
+    while (!is_there()) {
+      if (clock64() - since > kPatienceForWeights)
+        give_up(Awaited::kWeights, static_cast<int>(threadIdx.x) / 32);
+    }
   }
   __syncwarp();  // lanes may have left the loop one by one
 #endif
@@ -190,18 +193,6 @@ __device__ __forceinline__ uint32_t count_finished(uint32_t* counter) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
   return before;
-}
-
-/// A number in shared memory that tells other warps of the block what has been written before it. Atomic, so
-/// that racecheck knows it is meant to be read while it changes.
-__device__ __forceinline__ void publish(int* to, int value) {
-  __threadfence_block();
-  atomicExch(to, value);
-}
-__device__ __forceinline__ int observe(int* from) {
-  const int value = atomicAdd(from, 0);
-  __threadfence_block();
-  return value;
 }
 
 /// Counts up in shared memory and returns what was there.

@@ -54,7 +54,7 @@ enum class Epilogue : int {
 /// Instead of a row of `out`.
 inline constexpr int kNowhere = -1, kToPick = -2;
 
-struct Segment {
+struct alignas(16) Segment {
   PackedMatrix matrix;
   // Its blocks take groups of kWarps / parts tiles: `each` of them, the first `more` blocks one more. Of a
   // stack these two depend on the list. StepList::add_product() fills this in.
@@ -98,8 +98,8 @@ struct RouteJob {
   uint32_t* finished = nullptr;  // blocks of the segment
 };
 
-struct alignas(16) Job {
-  Segment segments[kMaxSegments];
+/// What all segments of a job have in common.
+struct alignas(16) JobFrame {
   int segment_count = 0;
   int blocks = 0;         // of all segments
   bool stacked = false;   // some segment reads a list
@@ -110,10 +110,26 @@ struct alignas(16) Job {
   const MatrixList* list = nullptr;
   RouteJob route;
 };
+struct alignas(16) Job : JobFrame {
+  Segment segments[kMaxSegments];
+};
 
-/// In shared memory: the product at hand and the next two, so that the weights of one can be under way and
-/// those of the other are known.
-inline constexpr int kJobsKept = 3;
+/// Which segment of a product is a block's, and which of its groups of tiles; of a stack these depend on the
+/// list. Made by StepList::finish() for every product and block.
+struct alignas(16) Duty {
+  int segment = -1;  // none
+  int first = 0, end = 0;
+  int unused = 0;
+};
+
+/// A job from the point of view of a block, in shared memory.
+struct alignas(16) OwnJob {
+  JobFrame frame;
+  Segment segment;
+};
+inline constexpr int kJobsKept = 4;    // the product before, the one at hand, and the next two
+inline constexpr int kDutiesKept = 8;  // must be there before the job can be brought
+inline constexpr int kPhasesKept = 4;
 
 /// The parts of a product that a benchmark can leave out, to see what the others cost.
 enum Skipped : int {
@@ -128,20 +144,19 @@ enum Skipped : int {
 struct SharedPlan {
   int watch = 0;      // the first thing; see watch.h
   int arrivals = 0;   // [kWarps][slots]
-  int streams = 0;    // [kWarps] Stream, and
-  int found = 0;      // an int: Scout::found, for everybody
-  int scout = 0;      // Scout; see stream.h
-  int runs = 0;       // [kRunsKept][kWarps] TileRun
-  int tile_work = 0;  // [kSharesKept][kWarps] TileWork; see stream.h
+  int streams = 0;    // [kWarps] Stream; see stream.h
+  int lookouts = 0;   // [kWarps] Lookout, and what it has found:
+  int runs = 0;       // [kWarps][kRunsKept] TileRun
   int list = 0;       // KnownList
-  int share = 0;      // [kSharesKept] OwnShare: product i at i % kSharesKept
-  int jobs = 0;       // [kJobsKept]: product i at i % kJobsKept
-  int phases = 0;     // the phase at hand and the next one
+  int duties = 0;     // [kDutiesKept]: product i at i % kDutiesKept
+  int jobs = 0;       // [kJobsKept] OwnJob: product i at i % kJobsKept
+  int phases = 0;     // [kPhasesKept]: phase i at i % kPhasesKept
   int step = 0;       // Step, without its pages
   int partial = 0;    // [2][kMaxRows][kWarps] floats: sums of squares
   int active = 0;     // [kMaxListed] ints: the matrices of the list
   int chosen = 0;     // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
-  int sums = 0;       // of tiles
+  int sums = 0;       // of tiles, so many
+  int sum_floats = 0;
   int ring = 0;       // [kWarps][slots][slot_bytes]: weights under way
   int work = 0;       // rows of a product, or what another phase needs
   int end = 0;

@@ -44,6 +44,7 @@ struct alignas(16) Phase : PhaseHead {
 struct StepArguments {
   const Phase* phases = nullptr;
   const Job* jobs = nullptr;
+  const Duty* duties = nullptr;  // [product][block]
   const Step* step = nullptr;  // null where no phase asks
   int phase_count = 0, job_count = 0;
   uint32_t* arrived = nullptr;  // blocks, at barriers
@@ -100,7 +101,7 @@ class StepList {
   int tiles_ = 1;  // column tiles of four rows
   SharedPlan plan_;
   DeviceMemory memory_;
-  size_t jobs_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;
+  size_t jobs_at_ = 0, duties_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;
   uint32_t arrived_ = 0;
 };
 

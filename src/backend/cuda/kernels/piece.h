@@ -34,11 +34,12 @@ struct Piece {
   static constexpr int kHeaderBytes = kPieceGroups * 64;  // of a subtile
   static constexpr int kBytes = kSubtiles * (1024 + kHeaderBytes);
 
-  /// The piece at `place` in shared memory is number `index` of its tile.
-  __device__ static __forceinline__ void multiply(int lane, int place, int index, const Stage& stage,
+  /// The piece at `place` in shared memory is number `index` of its tile. `column`: the lane whose operands of
+  /// the rows this one takes.
+  __device__ static __forceinline__ void multiply(int lane, int column, int place, int index, const Stage& stage,
                                                   Sums& sums) {
     if constexpr (kFormat == Format::kBf16) {
-      multiply_floats(lane, place, index, stage, sums);
+      multiply_floats(lane, column, place, index, stage, sums);
     } else {
       constexpr int kBlocks = kFormat == Format::kAffine4 ? 2 : 1;  // of 64 columns
       uint4 scales[kSubtiles][(kPieceGroups + 1) / 2];
@@ -46,18 +47,18 @@ struct Piece {
       for (int s = 0; s < kSubtiles; ++s) load_scales(lane, place + s * kHeaderBytes, scales[s]);
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block)
-        multiply_block(lane, place, index * kBlocks + block, block, stage, scales, sums);
+        multiply_block(lane, column, place, index * kBlocks + block, block, stage, scales, sums);
       add_biases(lane, index, stage, scales, sums);
     }
   }
 
  private:
-  __device__ static __forceinline__ void multiply_floats(int lane, int place, int index, const Stage& stage,
+  __device__ static __forceinline__ void multiply_floats(int lane, int column, int place, int index, const Stage& stage,
                                                          Sums& sums) {
     uint4 x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = shared_at<const uint4>(stage.rows)[(index * kTiles + tile) * 32 + lane];
+      x[tile] = shared_at<const uint4>(stage.rows)[(index * kTiles + tile) * 32 + column];
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
@@ -95,7 +96,7 @@ struct Piece {
 
   /// 64 columns: number `number` of the rows, `block` of the piece.
   __device__ static __forceinline__ void multiply_block(
-      int lane, int place, int number, int block, const Stage& stage,
+      int lane, int column, int place, int number, int block, const Stage& stage,
       const uint4 (&scales)[kSubtiles][(kPieceGroups + 1) / 2], Sums& sums) {
     constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
     uint4 codes[kSubtiles][kPlanes];
@@ -117,7 +118,7 @@ struct Piece {
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
           const int half = number * 2 + group * kSteps / 2 + i;
-          x[i][tile] = shared_at<const uint4>(stage.rows)[(half * kTiles + tile) * 32 + lane];
+          x[i][tile] = shared_at<const uint4>(stage.rows)[(half * kTiles + tile) * 32 + column];
         }
       }
 #pragma unroll

@@ -1,13 +1,13 @@
 // Rows times matrices, for 1 to 16 rows: the product phases of a step.
 //
-// A block of 16 warps takes row tiles of one matrix one after another, `16 / parts` at a time; the warps of a
-// tile share its columns (packed_matrix.h). Every warp has a stream of its own that brings its weights
-// (stream.h). Then the warps' sums are added in the order of the parts and the epilogue writes the results.
-// Weight bytes: each once per pass over the rows; activations: every block reads all rows once from the
-// second-level cache. All of this is one function after inlining, on purpose: what passes between its parts
-// stays in registers, and there is no room for a stack in the first-level cache beside 227 KB of shared
-// memory. A small product takes as long as its instructions one after another, so whatever can be known
-// before the phase begins is: by the host, or by the scout.
+// A block of 16 warps takes row tiles of one matrix, `16 / parts` at a time; the warps of a tile share its
+// columns (packed_matrix.h). Every warp has a stream of its own that brings its weights (stream.h). The sums of
+// several tiles are left in shared memory before the block meets, adds those of the warps in the order of the
+// parts, and writes the results. Weight bytes: each once per pass over the rows; activations: every block
+// reads all rows once from the second-level cache. All of this is one function after inlining, on purpose:
+// what passes between its parts stays in registers, and there is no room for a stack in the first-level cache
+// beside 227 KB of shared memory. A small product takes as long as its instructions one after another, so
+// whatever can be known before blocks meet is looked up before.
 #pragma once
 
 #include <bit>
@@ -20,10 +20,9 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kSumFloats = 64;  // of a warp, subtile and column tile: [row of four][16 rows]
-
-/// Sums of tiles are kept twice where there is room: one barrier per tile then.
-__host__ __device__ constexpr int sum_buffers(int tiles) {
+/// Sums are kept of this many rounds of tiles, of all rows of a step of `tiles` column tiles; of more where
+/// there are fewer rows.
+__host__ __device__ constexpr int rounds_kept(int tiles) {
   return tiles == 1 ? 2 : 1;
 }
 
@@ -88,8 +87,8 @@ __device__ __forceinline__ float sum_parts(const float* from, int parts, int str
 }
 
 /// The norm's factor of rows that were kept before it was known.
-__device__ __noinline__ inline void finish_kept(int segment_place, StagedRows rows, const float* partial) {
-  const Segment& segment = *shared_at<const Segment>(segment_place);
+__device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows rows, const float* partial) {
+  const Segment& segment = *kept;
   for (int n = 0; n < rows.count; ++n) {
     const float scale = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
     float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
@@ -99,24 +98,24 @@ __device__ __noinline__ inline void finish_kept(int segment_place, StagedRows ro
   }
 }
 
-/// The norms of a product to come, to the second-level cache: every block a few lines, by one of its warps.
-__device__ inline void prefetch_norms(const Job& job) {
+/// The norms of a product to come, to the second-level cache: every block of the segment a few lines, by one
+/// of its warps.
+__device__ __forceinline__ void prefetch_norms(const Segment& segment) {
   constexpr int kLine = 32;  // floats
-  const int i = static_cast<int>(threadIdx.x) % 32 / 2;
-  if (i >= job.segment_count) return;
-  const Segment& segment = job.segments[i];
-  const float* norm = threadIdx.x % 2 == 0 ? segment.norm : segment.in.branch_norm;
+  const int lane = thread_here() % 32, own = static_cast<int>(blockIdx.x) - segment.first_block;
+  const float* norm = lane % 2 == 0 ? segment.norm : segment.in.branch_norm;
   if (norm == nullptr) return;
-  for (int at = static_cast<int>(blockIdx.x) * kLine; at < segment.in.cols;
-       at += static_cast<int>(gridDim.x) * kLine)
+  for (int at = (own * 16 + lane / 2) * kLine; at < segment.in.cols; at += segment.blocks * 16 * kLine)
     prefetch(norm + at);
 }
 
-/// A warp's sums of a tile to shared memory, low parts added to high ones.
+/// A warp's sums of a tile to shared memory, low parts added to high ones. A round of tiles is [subtile][warp]
+/// [row of the step][16 rows of the matrix]; rows of the step are padded to a power of two.
 template <int kSubtiles, int kTiles>
-__device__ __forceinline__ void leave_sums(float* warp_sums, float (&mine)[kSubtiles][kTiles][4]) {
-  const int lane = thread_here() % 32;
-  float* to = warp_sums + lane % 4 * 32 + lane / 4;
+__device__ __forceinline__ void leave_sums(float* round_sums, int rows_log, float (&mine)[kSubtiles][kTiles][4]) {
+  const int thread = thread_here(), lane = thread % 32, t = lane % 4;
+  float* to = round_sums + ((thread / 32 * 16) << rows_log) + t * 32 + lane / 4;
+  const int rows = 1 << rows_log;
 #pragma unroll
   for (int s = 0; s < kSubtiles; ++s) {
 #pragma unroll
@@ -124,109 +123,64 @@ __device__ __forceinline__ void leave_sums(float* warp_sums, float (&mine)[kSubt
       float(&sum)[4] = mine[s][column];
 #pragma unroll
       for (int j = 0; j < 4; ++j) sum[j] += shuffle_xor(sum[j], 2);
-      if (lane % 4 < 2) {
-        float* at = to + (s * kTiles + column) * kSumFloats;
+      float* at = to + ((s * kWarps * 16) << rows_log) + column * 64;
+      const int n = column * 4 + 2 * t;
+      if (t < 2 && n < rows) {
         at[0] = sum[0];
-        at[16] = sum[1];
         at[8] = sum[2];
-        at[24] = sum[3];
+        if (n + 1 < rows) {
+          at[16] = sum[1];
+          at[24] = sum[3];
+        }
       }
     }
   }
 }
 
-/// The sums of a tile's warps, in the order of the parts, by those warps. `factor`: of the first row that
-/// this thread has a result of.
-template <int kSubtiles, int kTiles>
-__device__ __forceinline__ void finish_tile(const Segment& segment, const TileWork& work, const float* sums,
-                                            const float* partial, int tile, float factor,
-                                            const int8_t* chosen) {
-  const int threads = 32 << work.parts_log, parts = 1 << work.parts_log, total = work.rows << work.rows_log;
-  constexpr int kTileSums = kSubtiles * kTiles * kSumFloats;
-#pragma unroll 1
-  for (int i = thread_here() & (threads - 1); i < total; i += threads) {
-    const int n = i >> work.rows_log, r = i & ((1 << work.rows_log) - 1), row = (tile << work.rows_log) + r;
-    if (i >= threads && segment.normed) factor = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
-    if (row >= segment.matrix.rows) continue;
-    const float* from = sums + (r / 16 * kTiles + n / 4) * kSumFloats + n % 4 * 16 + r % 16;
-    const float y = sum_parts(from, parts, kTileSums) * factor;
-    float up = 0;
-    if (kSubtiles == 2 && work.rows_log == 4)  // of a pair
-      up = sum_parts(from + kTiles * kSumFloats, parts, kTileSums) * factor;
-    put(segment, chosen, row, work.first_row + n, y, up);
-  }
-}
+/// A warp's tiles of a run, those still to come.
+struct TileWalk {
+  int tile, end, step;
+  Pieces pieces;
+};
 
-/// A run of tiles times the staged rows, and what becomes of the sums.
+/// Up to `rounds` tiles times the staged rows; their sums are left in shared memory.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const Segment& segment,
-                                               const TileWork& work, Stream& stream) {
+__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const Stage& stage, int rows_log,
+                                               int rounds, const TileWalk& walk, Stream& stream, float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
-  constexpr int kStagePieces = 2 / kSubtiles, kTileSums = kSubtiles * kTiles * kSumFloats;
-  const int thread = thread_here(), lane = thread % 32;
-  const int warp = thread / 32, threads = 32 << work.parts_log, slot = warp >> work.parts_log,
-            first = thread & (threads - 1);
-  const Stage stage{step.plan.work, work.starts, work.biases, 0};
-  const auto* chosen = work.chosen > 0 ? shared_at<const int8_t>(work.chosen) : nullptr;
-  const bool multiplies = (step.skipped & kSkipMultiply) == 0;
-  const bool finishes = first < work.rows << work.rows_log;  // some result is this thread's
-  const bool warp_finishes = (first & ~31) < work.rows << work.rows_log;
-  const auto* partial = shared_at<const float>(step.plan.partial) + kWarps * kMaxRows;
-  float factor = 1;
-  float* sums = shared_at<float>(step.plan.sums);
+  constexpr int kStagePieces = 2 / kSubtiles;
+  const int lane = thread_here() % 32;
+  const bool multiplies = (step.skipped & kSkipMultiply) == 0, reads = (step.skipped & kSkipStream) == 0;
+  // Columns that no row has repeat the first one's, which costs no more to read.
+  const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
+  int tile = walk.tile;
 #pragma unroll 1
-  for (int tile = work.tile; tile < work.end; tile += work.tile_step) {
-    const bool last = tile + work.tile_step >= work.end;
+  for (int round = 0; round < rounds && tile < walk.end; ++round, tile += walk.step) {
     float mine[kSubtiles][kTiles][4] = {};
 #pragma unroll 1
-    for (int piece = work.pieces.begin; piece < work.pieces.end; piece += kStagePieces) {
-      const int place = stream.next(step);
+    for (int piece = walk.pieces.begin; piece < walk.pieces.end; piece += kStagePieces) {
+      const int place = reads ? stream.next(step.plan) : step.plan.ring;
       if (multiplies) {
-        Work::multiply(lane, place, piece, stage, mine);
-        if (kStagePieces == 2 && piece + 1 < work.pieces.end)
-          Work::multiply(lane, place + Work::kBytes, piece + 1, stage, mine);
+        Work::multiply(lane, column, place, piece, stage, mine);
+        if (kStagePieces == 2 && piece + 1 < walk.pieces.end)
+          Work::multiply(lane, column, place + Work::kBytes, piece + 1, stage, mine);
       }
-      stream.release(step.plan);
-      // After the last one others wait for this warp's sums: that place in the ring is filled later.
-      if (!last || piece + kStagePieces < work.pieces.end) stream.fill(step);
+      if (reads) stream.go_on(step.plan);
     }
-    leave_sums<kSubtiles, kTiles>(sums + warp * kTileSums, mine);
-    if (tile == work.tile && segment.normed && finishes)  // while the others multiply
-      factor = row_factor(partial, first >> work.rows_log, segment.in.cols, segment.in.epsilon);
-    if (work.parts_log == 0) {
-      __syncwarp();
-    } else if (last && !warp_finishes) {
-      arrive_some(1 + slot, threads);
-      break;
-    } else {
-      sync_some(1 + slot, threads);
-    }
-    if (finishes)
-      finish_tile<kSubtiles, kTiles>(segment, work, sums + (slot << work.parts_log) * kTileSums, partial,
-                                     tile, factor, chosen);
-    // With one buffer, or a warp alone with its own, nobody may overtake.
-    if (work.parts_log == 0) {
-      __syncwarp();
-    } else if (sum_buffers(kTiles) == 1 && !last) {
-      sync_some(1 + slot, threads);
-    }
-    if (sum_buffers(kTiles) == 2)
-      sums = shared_at<float>(step.plan.sums) +
-             (sums == shared_at<float>(step.plan.sums) ? kWarps * kTileSums : 0);
+    leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
+    sums += (kWarps * 16 * kSubtiles) << rows_log;
   }
-  // Warps with no results to write have time for it; the others do it when they have arrived.
-  if (!warp_finishes) stream.fill(step);
 }
 
 /// The same for whatever format the matrix has.
 template <int kTiles>
-__device__ __forceinline__ void multiply_run(const StepArguments& step, const TileWork& work,
-                                             Stream& stream) {
-  const Segment& segment = *shared_at<const Segment>(work.segment);
+__device__ __forceinline__ void multiply_any(const StepArguments& step, int way, const Stage& stage,
+                                             int rows_log, int rounds, const TileWalk& walk, Stream& stream,
+                                             float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, segment, work, stream);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, stage, rows_log, rounds, walk, stream, sums);
   };
-  switch (uniform(work.way)) {
+  switch (way) {
     case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
     case multiplying(Format::kAffine4, 1, 2): return with.template operator()<Format::kAffine4, 1, 2>();
     case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
@@ -240,23 +194,97 @@ __device__ __forceinline__ void multiply_run(const StepArguments& step, const Ti
   }
 }
 
-/// The last block that is done with the router's segment chooses the experts. All are places in shared
+/// Results of `rounds` rounds of tiles, by all threads: the sums of a tile's warps, in the order of the parts.
+/// `tile`: the first of the first round. `factor`: of the row that is this thread's.
+__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows, int rows_log,
+                                             int rounds, int tile, const float* sums, float factor,
+                                             const int8_t* chosen) {
+  const PackedMatrix& matrix = segment.matrix;
+  const bool pair = matrix.pair;
+  const int subtiles = matrix.subtiles, results_log = subtiles == 1 || pair ? 4 : 5;
+  const int parts_log = segment.parts_log, slots_log = std::countr_zero(unsigned{kWarps}) - parts_log;
+  const int warp_floats = 16 << rows_log, total = (rounds << slots_log) << (results_log + rows_log);
+  const int n = thread_here() & ((1 << rows_log) - 1);
+  if (n >= rows.count) return;
+#pragma unroll 1
+  for (int i = thread_here() >> rows_log; i < total >> rows_log; i += kBlockThreads >> rows_log) {
+    const int r = i & ((1 << results_log) - 1), slot = i >> results_log;  // of all rounds
+    const int row = ((tile + slot) << results_log) + r;
+    if (row >= matrix.rows) continue;
+    const int round = slot >> slots_log, first_warp = (slot & ((1 << slots_log) - 1)) << parts_log;
+    const float* from =
+        sums + ((round * subtiles + r / 16) * kWarps + first_warp) * warp_floats + n * 16 + r % 16;
+    const float y = sum_parts(from, 1 << parts_log, warp_floats) * factor;
+    float up = 0;
+    if (pair) up = sum_parts(from + kWarps * warp_floats, 1 << parts_log, warp_floats) * factor;
+    put(segment, chosen, row, rows.first + n, y, up);
+  }
+}
+
+/// A run of tiles times the staged rows, and what becomes of the sums. `half`: which of two halves of the sums
+/// comes next, where they are kept twice. `more`: something follows.
+template <int kTiles>
+__device__ __forceinline__ void run_tiles(const StepArguments& step, const Segment& segment,
+                                          const StagedRows& rows, const Run& run, int& half, bool more) {
+  const SharedPlan& plan = step.plan;
+  const int way = uniform(segment.multiplying);
+  const int thread = thread_here(), warp = thread / 32;
+  const int rows_log = rows.count == 1 ? 0 : rows.count == 2 ? 1 : rows.count <= 4 ? 2 : rows.count <= 8 ? 3 : 4;
+  const int slots = kWarps >> segment.parts_log;
+  const int round_floats = (kWarps * 16 * segment.matrix.subtiles) << rows_log;
+  const bool twice = 2 * round_floats <= plan.sum_floats;
+  const int half_floats = twice ? plan.sum_floats / 2 : plan.sum_floats;
+  const int batch = max(1, half_floats / round_floats);
+  const Stage stage{plan.work, segment.starts, segment.biases, 0};
+  const auto* partial = shared_at<const float>(plan.partial) + kWarps * kMaxRows;
+  const auto* chosen =
+      segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + run.listed * kMaxRows : nullptr;
+  TileWalk walk{run.tile, min(segment.matrix.tiles, run.tile + run.count * slots), slots,
+                own_pieces(segment, warp)};
+  Stream stream = load_stream(plan);
+  float factor = 1;
+#pragma unroll 1
+  for (int round = 0; round < run.count; round += batch) {
+    const int rounds = min(batch, run.count - round);
+    float* sums = shared_at<float>(plan.sums) + half * half_floats;
+    multiply_any<kTiles>(step, way, stage, rows_log, rounds, walk, stream, sums);
+    if (round == 0 && segment.normed) {  // while the others multiply
+      const int n = thread & ((1 << rows_log) - 1);
+      if (thread < (run.count * slots * 32) << rows_log && n < rows.count)
+        factor = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
+    }
+    __syncthreads();
+    finish_tiles(segment, rows, rows_log, rounds, walk.tile - (warp >> segment.parts_log), sums, factor,
+                 chosen);
+    walk.tile += rounds * slots;
+    // With one half nobody may overtake.
+    if (twice) {
+      half ^= 1;
+    } else if (more || round + batch < run.count) {
+      __syncthreads();
+    }
+  }
+  keep_stream(plan, stream);
+}
+
+/// The last block that is done with the router's segment chooses the experts. `flag`, `work`: places in shared
 /// memory.
-__device__ __noinline__ inline void route_when_last(int job_place, int flag, int work) {
-  const Job& job = *shared_at<const Job>(job_place);
+__device__ __noinline__ inline void route_when_last(const OwnJob* own, int flag, int work) {
+  const RouteJob& job = own->frame.route;
   auto* last = shared_at<int>(flag);
   __syncthreads();
   if (threadIdx.x == 0) {
-    const auto blocks = static_cast<uint32_t>(job.segments[job.route.segment].blocks);
-    *last = count_finished(job.route.finished) + 1 == blocks ? 1 : 0;
-    if (*last != 0) *job.route.finished = 0;
+    const auto blocks = static_cast<uint32_t>(own->segment.blocks);
+    *last = count_finished(job.finished) + 1 == blocks ? 1 : 0;
+    if (*last != 0) *job.finished = 0;
   }
   __syncthreads();
-  if (*last != 0) route(job.route, work);
+  if (*last != 0) route(job, work);
 }
 
-/// The list of matrices, to shared memory. Most of it is under way before it is known how long it is.
-__device__ __forceinline__ void learn_list(const Job& job, const SharedPlan& plan) {
+/// The list of matrices, to shared memory; how many there are. Most of it is under way before it is known how
+/// long it is.
+__device__ __forceinline__ int learn_list(const JobFrame& job, const SharedPlan& plan) {
   const MatrixList& list = *job.list;
   auto* active = shared_at<int>(plan.active);
   auto* chosen = shared_at<int8_t>(plan.chosen);
@@ -272,96 +300,93 @@ __device__ __forceinline__ void learn_list(const Job& job, const SharedPlan& pla
     chosen[i] = static_cast<int8_t>(load_fresh(&list.slot[0][0] + i));
   if (thread == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
   __syncthreads();
+  return matrices;
 }
 
-/// While others finish product `product`: where the weights of those after it are, and their norms into the
-/// second-level cache. Needs the last of the jobs that are kept. `turn`: the run of the product that is not
-/// used up yet; -1 = all are.
-__device__ __forceinline__ void look_ahead(const StepArguments& step, int product, int turn) {
-  const int last = min(product + kJobsKept - 1, step.job_count - 1), warp = uniform(thread_here() / 32);
-  if (warp == kScoutWarp) {
-    scout_ahead(step.plan, last,
-                turn >= 0 ? share_at(step.plan, product).first_run + turn : runs_up_to(step.plan, product));
-  } else if (warp == kScoutWarp - 1) {
-    prefetch_norms(job_at(step.plan, last));
-  }
+/// Where a block is in its share of a product: at the run from `group` on, of pass `pass`.
+struct Progress {
+  int group, pass;
+  int half;  // of the sums
+};
+__device__ __forceinline__ StagedRows rows_of(const OwnJob& job, const Progress& at, int listed) {
+  const int first = at.pass * job.frame.rows_per_pass;
+  return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
 }
 
 /// This block's share of a product, for all rows: pass by pass, run by run. `now`: the phase, if the other
-/// blocks have not been met yet, else -1.
+/// blocks have not been met yet, else -1. What is easily found again is looked up after the rows are staged
+/// and not kept, because staging needs the registers.
 template <int kTiles>
-__device__ __forceinline__ void run_share(const StepArguments& step, int now, int product) {
-  const SharedPlan& plan = step.plan;
-  TileWork* kept = &work_at(plan, product, thread_here() / 32);
-  const OwnShare share = load_words(&share_at(plan, product));
-  if (uniform(share.first == share.end ? 1 : 0) != 0) {
-    if (now >= 0) meet(step, now);
-    copy_wait<0>();
-    __syncthreads();
-    look_ahead(step, product, -1);
-    return;
-  }
+__device__ __forceinline__ void run_share(const StepArguments& step, int now, int product,
+                                          const OwnJob& job, const Share& share) {
+  const Segment& segment = job.segment;
+  Progress at{share.first, 0, 0};
   bool stages = true;
 #pragma unroll 1
   while (true) {
-    if (stages) stage_rows<kTiles>(step, now, uniform(kept->segment), rows_of(*kept));
-    now = -1;
-    Stream stream = load_stream(plan);
-    copy_wait<0>();  // the last of the jobs that are kept, which was on its way
-    __syncthreads();
-    const TileWork work = load_words(kept);
-    // What was left to fill, or of a run that was found after the stream had looked.
-    if (work.turn > 0 || stream.under_way == 0) {
-      stream.fill(step);
-      __syncwarp();
+    if (stages) {
+      const Run run = run_from(segment, 0, at.group, share.end);
+      stage_rows<kTiles>(step, now, segment, rows_of(job, at, run.listed));
+      now = -1;
+      __syncthreads();
     }
-    if (uniform(work.keeps) != 0)
-      finish_kept(work.segment, rows_of(work), shared_at<const float>(plan.partial) + kWarps * kMaxRows);
-    multiply_run<kTiles>(step, work, stream);
-    keep_stream(plan, stream);
-    look_ahead(step, product, kept->turn);
-    if (uniform(kept->more) == 0) return;
+    const Run run = run_from(segment, thread_here() / 32, at.group, share.end);
+    const StagedRows rows = rows_of(job, at, run.listed);
+    if (blockIdx.x == 0 && segment.keep_normed != nullptr && at.group == share.first)
+      finish_kept(&segment, rows, shared_at<const float>(step.plan.partial) + kWarps * kMaxRows);
+    at.group += run.count;
+    const bool next_pass = at.group == share.end, more = !next_pass || at.pass + 1 < job.frame.passes;
+    run_tiles<kTiles>(step, segment, rows, run, at.half, more);
+    if (uniform(more ? 1 : 0) == 0) return;
+    fill_stream(step, product);
     // The next run of the pass, whose rows may be others, or the next pass.
-    const OwnShare own = load_words(&share_at(plan, product));
-    const bool next_pass = kept->group == own.end;
-    const TileWork next = work_of(plan, job_at(plan, product), own, thread_here() / 32, kept->turn + 1,
-                                  kept->pass + (next_pass ? 1 : 0), next_pass ? own.first : kept->group);
-    stages = uniform(next_pass || shared_at<const Segment>(own.segment)->in.slots > 0 ? 1 : 0) != 0;
-    __syncthreads();  // the rows before have been used
-    keep_work(kept, next);
+    if (next_pass) {
+      ++at.pass;
+      at.group = share.first;
+    }
+    stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
   }
 }
 
-/// Product number `product` of the step, as phase `now`; its job and the next one are in shared memory, one
-/// more is on its way.
+/// Product number `product` of the step, as phase `now`; its job is in shared memory.
 template <int kTiles>
 __device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
   const SharedPlan& plan = step.plan;
-  const Job& job = job_at(plan, product);
-  const bool learns =
-      uniform(job.stacked && shared_at<const KnownList>(plan.list)->number != job.list_number ? 1 : 0) != 0;
-  const bool routes = uniform(job.route.segment) >= 0;
-  // Whoever multiplies with none of the list's matrices is in no hurry to know it.
-  const bool waits = learns && uniform(segment_of(job).matrix.count) > 1;
-  if (waits) {
+  const OwnJob& job = job_at(plan, product);
+  const Duty& duty = duty_at(plan, product);
+  const bool has_segment = uniform(duty.segment) >= 0;
+  const bool stacked = uniform(job.frame.stacked ? 1 : 0) != 0;
+  Share share{uniform(duty.first), uniform(duty.end)};
+  bool learns = false;
+  if (stacked) {
+    const KnownList list = *shared_at<const KnownList>(plan.list);
+    learns = uniform(list.number != job.frame.list_number ? 1 : 0) != 0;
+    // Whoever multiplies with none of the list's matrices is in no hurry to know it.
+    if (has_segment && uniform(job.segment.matrix.count) > 1) {
+      int matrices = list.matrices;
+      if (learns) {
+        meet(step, now);
+        now = -1;
+        matrices = learn_list(job.frame, plan);
+        fill_stream(step, product + 2);
+        learns = false;
+      }
+      const Share own = share_of(job.segment, duty, matrices);
+      share = {uniform(own.first), uniform(own.end)};
+    }
+  }
+  if (has_segment && share.first < share.end) {
+    run_share<kTiles>(step, now, product, job, share);
+  } else if (now >= 0) {
     meet(step, now);
-    learn_list(job, plan);
-    if (thread_here() / 32 == kScoutWarp)
-      scout_ahead(plan, min(product + 1, step.job_count - 1), runs_up_to(plan, product - 1));
-    __syncthreads();
-    fill_stream(step);
   }
-  run_share<kTiles>(step, waits ? -1 : now, product);
-  if (learns && !waits) {
+  if (learns) {
     __syncthreads();
-    learn_list(job, plan);
-    // The next product's share must be known at its beginning, before blocks meet.
-    look_ahead(step, product, -1);
+    learn_list(job.frame, plan);
   }
-  if (routes && static_cast<int>(blockIdx.x) < job.blocks &&
-      &segment_of(job) == &job.segments[job.route.segment])
-    route_when_last(static_cast<int>(reinterpret_cast<const std::byte*>(&job) - shared_memory()),
-                    plan.partial, plan.work);
+  const int router = uniform(job.frame.route.segment);
+  if (router >= 0 && uniform(duty.segment) == router)
+    route_when_last(&job, plan.partial, plan.work);
 }
 
 }  // namespace slip::backend::cuda

@@ -33,6 +33,8 @@ struct KnownRows {
   const Stage& stage;
   float* partial;  // as the Stager's
   const int thread = thread_here(), col = 4 * thread, cols = segment.in.cols;
+  const int padded = segment.matrix.padded_cols(), groups = uniform(segment.matrix.groups);
+  const Format format = segment.matrix.format;
   Four weights = {}, branch_weights = {};
   Four x[kRows] = {}, branch[kRows] = {};
 
@@ -168,8 +170,6 @@ struct KnownRows {
 
   /// Row n of the pass as operands.
   __device__ __forceinline__ void put(const Four& values, int n) const {
-    const PackedMatrix& matrix = segment.matrix;
-    const int padded = matrix.padded_cols(), groups = uniform(matrix.groups);
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       const int at = col + i * kTurnCols;
@@ -180,11 +180,11 @@ struct KnownRows {
       for (int mask = 1; mask < 8; mask *= 2)
         sums = {sums.high + shuffle_xor(sums.high, mask), sums.low + shuffle_xor(sums.low, mask)};
       if (groups == 1) sums = {sums.high + shuffle_xor(sums.high, 8), sums.low + shuffle_xor(sums.low, 8)};
-      if (at < padded) put_sums(at, groups, matrix.format, n, sums);
+      if (at < padded) put_sums(at, n, sums);
     }
   }
   /// What put_group() does, by as many of a group's threads as it has numbers: all have its sums.
-  __device__ __forceinline__ void put_sums(int at, int groups, Format format, int n, GroupSums sums) const {
+  __device__ __forceinline__ void put_sums(int at, int n, GroupSums sums) const {
     const bool four_bits = format == Format::kAffine4;
     const int own = groups == 1 ? thread % 16 : thread % 8, group = groups == 1 ? at / 64 : at / 32;
     const int in_piece = groups * (four_bits ? 2 : 1), in_piece_log = groups - 1 + (four_bits ? 1 : 0);
@@ -246,9 +246,9 @@ __device__ __forceinline__ bool stage_several(int way, const Segment& segment, c
 
 /// Any number of rows of any input. Not inlined: it would take registers from the single row.
 template <int kTiles>
-__device__ __noinline__ void stage_any(int segment_place, const int8_t* chosen, StagedRows rows, bool keeps,
+__device__ __noinline__ void stage_any(const Segment* staged, const int8_t* chosen, StagedRows rows, bool keeps,
                                        Stage stage, float* partial) {
-  const Segment& segment = *shared_at<const Segment>(segment_place);
+  const Segment& segment = *staged;
   const int way = uniform(segment.in.slots > 0 ? 0 : segment.staging);
   if (stage_several<kTiles>(way, segment, rows, keeps, stage, partial)) return;
   Stager<kTiles, 4, 1> stager{segment, chosen, rows, stage, keeps, partial};
@@ -262,10 +262,9 @@ __device__ __noinline__ void stage_any(int segment_place, const int8_t* chosen, 
 /// All threads of the block; the rows are there after the next barrier of the block. `now`: the phase, if the
 /// other blocks have not been met yet, else -1.
 template <int kTiles>
-__device__ __forceinline__ void stage_rows(const StepArguments& step, int now, int segment_place,
+__device__ __forceinline__ void stage_rows(const StepArguments& step, int now, const Segment& segment,
                                            const StagedRows& rows) {
   const SharedPlan& plan = step.plan;
-  const Segment& segment = *shared_at<const Segment>(segment_place);
   const auto* chosen = shared_at<const int8_t>(plan.chosen);
   auto* partial = shared_at<float>(plan.partial);
   const Stage stage{plan.work, segment.starts, segment.biases, 0};
@@ -278,7 +277,7 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, int now, i
   } else {
     if (now >= 0) meet(step, now);
     if ((step.skipped & kSkipStage) == 0)
-      stage_any<kTiles>(segment_place, chosen, rows, keeps, stage, partial);
+      stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
   }
 }
 

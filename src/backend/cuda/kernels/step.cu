@@ -73,24 +73,42 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   }
   plan.arrivals = align(sizeof(Watch));
   plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
-  plan.found = plan.streams + align(kWarps * sizeof(Stream));
-  plan.scout = plan.found + align(4);
-  plan.runs = plan.scout + align(sizeof(Scout));
-  plan.tile_work = plan.runs + align(kRunsKept * kWarps * sizeof(TileRun));
-  plan.list = plan.tile_work + align(kSharesKept * kWarps * sizeof(TileWork));
-  plan.share = plan.list + sizeof(KnownList);
-  plan.jobs = align(plan.share + kSharesKept * sizeof(OwnShare));
-  plan.phases = plan.jobs + align(kJobsKept * sizeof(Job));
-  plan.step = plan.phases + align(2 * sizeof(Phase));
+  plan.lookouts = plan.streams + align(kWarps * sizeof(Stream));
+  plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));
+  plan.list = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
+  plan.duties = plan.list + align(sizeof(KnownList));
+  plan.jobs = plan.duties + align(kDutiesKept * sizeof(Duty));
+  plan.phases = plan.jobs + align(kJobsKept * sizeof(OwnJob));
+  plan.step = plan.phases + align(kPhasesKept * sizeof(Phase));
   plan.partial = plan.step + align(sizeof(Step));
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
   plan.chosen = plan.active + (stacked ? kMaxListed * 4 : 0);
   plan.sums = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
-  plan.work = plan.sums + sum_buffers(tiles) * kWarps * subtiles * tiles * kSumFloats * 4;
+  plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
+  plan.work = plan.sums + plan.sum_floats * 4;
   plan.ring = align(plan.work + work);
   plan.slots = std::clamp((limit - plan.ring) / (kWarps * plan.slot_bytes), 0, kMostSlots);
   plan.end = plan.ring + kWarps * plan.slots * plan.slot_bytes;
   return plan;
+}
+
+/// What each block has to do for each product.
+std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
+  std::vector<Duty> duties;
+  for (const Job& job : jobs) {
+    for (int block = 0; block < blocks; ++block) {
+      Duty& duty = duties.emplace_back();
+      for (int i = 0; i < job.segment_count; ++i) {
+        const Segment& segment = job.segments[i];
+        const int own = block - segment.first_block;
+        if (own < 0 || own >= segment.blocks) continue;
+        duty.segment = i;
+        duty.first = own * segment.each + std::min(own, segment.more);
+        duty.end = duty.first + segment.each + (own < segment.more ? 1 : 0);
+      }
+    }
+  }
+  return duties;
 }
 
 }  // namespace
@@ -185,13 +203,18 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     job.passes = (rows + job.rows_per_pass - 1) / job.rows_per_pass;
   }
   const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
+  const std::vector<Duty> duties = duties_of(jobs_, gpu.info().processors);
   jobs_at_ = aligned(phases_.size() * sizeof(Phase));
-  clocks_at_ = jobs_at_ + aligned(jobs_.size() * sizeof(Job));
+  duties_at_ = jobs_at_ + aligned(jobs_.size() * sizeof(Job));
+  clocks_at_ = duties_at_ + aligned(duties.size() * sizeof(Duty));
   arrived_at_ = clocks_at_ + aligned((phases_.size() + 1) * 2 * sizeof(long long));
   memory_ = DeviceMemory(arrived_at_ + 256, "the list of a step");
   gpu.clear(memory_.data(), memory_.size());
   gpu.to_device(memory_.data(), phases_.data(), phases_.size() * sizeof(Phase));
-  if (!jobs_.empty()) gpu.to_device(memory_.data() + jobs_at_, jobs_.data(), jobs_.size() * sizeof(Job));
+  if (!jobs_.empty()) {
+    gpu.to_device(memory_.data() + jobs_at_, jobs_.data(), jobs_.size() * sizeof(Job));
+    gpu.to_device(memory_.data() + duties_at_, duties.data(), duties.size() * sizeof(Duty));
+  }
   gpu.finish();
   arrived_ = 0;
 }
@@ -201,6 +224,7 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped) {
   step.step = state;
   step.phases = reinterpret_cast<const Phase*>(memory_.data());
   step.jobs = reinterpret_cast<const Job*>(memory_.data() + jobs_at_);
+  step.duties = reinterpret_cast<const Duty*>(memory_.data() + duties_at_);
   step.phase_count = static_cast<int>(phases_.size());
   step.job_count = static_cast<int>(jobs_.size());
   step.arrived = reinterpret_cast<uint32_t*>(memory_.data() + arrived_at_);

@@ -12,14 +12,16 @@
 
 namespace slip::backend::cuda {
 
-/// Brings something of the list to shared memory, to be there after copy_wait<0>() and a barrier. By threads
-/// from `first` on.
+/// Brings something to shared memory, to be there after copy_wait<0>() and a barrier. By a whole warp.
 template <typename T>
-__device__ __forceinline__ void bring(int place, const T* from, int first = 0) {
-  static_assert(sizeof(T) % 16 == 0 && sizeof(T) / 16 <= kBlockThreads);
-  const int i = thread_here() - first;
-  if (i >= 0 && i < static_cast<int>(sizeof(T) / 16))
-    copy_async(shared_memory() + place + i * 16, reinterpret_cast<const std::byte*>(from) + i * 16);
+__device__ __forceinline__ void bring(int place, const T* from) {
+  static_assert(sizeof(T) % 16 == 0);
+#pragma unroll
+  for (int first = 0; first < static_cast<int>(sizeof(T)); first += 512) {
+    const int at = first + thread_here() % 32 * 16;
+    if (at < static_cast<int>(sizeof(T)))
+      copy_async(shared_memory() + place + at, reinterpret_cast<const std::byte*>(from) + at);
+  }
 }
 
 /// A phase that is no product. Not inlined: products, which most phases are, should have the registers and
@@ -42,21 +44,27 @@ __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, in
 }
 
 __device__ __forceinline__ int phase_at(const SharedPlan& plan, int which) {
-  return plan.phases + static_cast<int>(sizeof(Phase)) * (which & 1);
+  return plan.phases + static_cast<int>(sizeof(Phase)) * (which % kPhasesKept);
 }
 __device__ __forceinline__ void bring_phase(const StepArguments& step, int which) {
-  constexpr int kFirst = (kWarps - 7) * 32;  // not of the warps that have most to do then
-  if (which < step.phase_count) bring(phase_at(step.plan, which), step.phases + which, kFirst);
+  if (which < step.phase_count) bring(phase_at(step.plan, which), step.phases + which);
 }
-__device__ __forceinline__ void bring_job(const StepArguments& step, int product) {
-  constexpr int kFirst = (kWarps - 6) * 32;
-  static_assert(sizeof(Job) / 16 <= 6 * 32);
+__device__ __forceinline__ const Duty* own_duty(const StepArguments& step, int product) {
+  return step.duties + product * static_cast<int>(gridDim.x) + blockIdx.x;
+}
+__device__ __forceinline__ void bring_duty(const StepArguments& step, int product) {
   if (product < step.job_count)
-    bring(step.plan.jobs + static_cast<int>(sizeof(Job)) * (product % kJobsKept), step.jobs + product,
-          kFirst);
+    bring(step.plan.duties + static_cast<int>(sizeof(Duty)) * (product % kDutiesKept), own_duty(step, product));
+}
+__device__ __forceinline__ void bring_job(const StepArguments& step, int product, int segment) {
+  if (product >= step.job_count) return;
+  const int place = step.plan.jobs + static_cast<int>(sizeof(OwnJob)) * (product % kJobsKept);
+  const Job& job = step.jobs[product];
+  bring<JobFrame>(place, &job);
+  bring(place + static_cast<int>(offsetof(OwnJob, segment)), &job.segments[max(segment, 0)]);
 }
 
-/// Shared memory at the start of a step; the first products' weights do not wait for their phases.
+/// Shared memory at the start of a step.
 __device__ __forceinline__ void start_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   const int thread = static_cast<int>(threadIdx.x);
@@ -64,39 +72,44 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     arrival_init(shared_at<Arrival>(plan.arrivals) + i);
   if (thread < kWarps) {
     shared_at<Stream>(plan.streams)[thread] = Stream();
+    shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }
   if (thread == 0) {
     *shared_at<Watch>(plan.watch) = {step.stuck, 0};
     *shared_at<KnownList>(plan.list) = KnownList();
-    *shared_at<Scout>(plan.scout) = Scout();
-    *shared_at<int>(plan.found) = 0;
   }
-  for (int i = 0; i < kJobsKept; ++i) bring_job(step, i);
-  for (int i = 0; i < 2; ++i) bring_phase(step, i);
-  if (step.step != nullptr) bring(plan.step, step.step);
-  copy_commit();
-  copy_wait<0>();
+  if (thread / 32 == kBringingWarp) {
+    for (int i = 0; i < kJobsKept - 1 && i < step.job_count; ++i)
+      bring_job(step, i, own_duty(step, i)->segment);
+    for (int i = 0; i < kDutiesKept - 2; ++i) bring_duty(step, i);
+    for (int i = 0; i < 2; ++i) bring_phase(step, i);
+    if (step.step != nullptr) bring(plan.step, step.step);
+    copy_commit();
+    copy_wait<0>();
+  }
   __syncthreads();
-  if (thread / 32 == kScoutWarp) scout_ahead(plan, min(kJobsKept, step.job_count) - 1, 0);
-  __syncthreads();
-  fill_stream(step);
+  fill_stream(step, kJobsKept - 2);
 }
 
 __device__ __forceinline__ PhaseHead phase_head(const SharedPlan& plan, int which) {
   return load_words(shared_at<const PhaseHead>(phase_at(plan, which)));
 }
 
-/// After phase `over`: arrives at the meeting behind it and prepares what does not depend on the others, the
-/// descriptions after the next ones and the streams of weights. `product`: its number, or -1.
+/// After phase `over`: arrives at the meeting behind it, and brings the descriptions after the next ones.
+/// `product`: its number, or -1.
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
-  if (thread_here() == kArrivingThread) {
-    if (step.clocks != nullptr && blockIdx.x == 0) step.clocks[2 * over + 2] = clock_now();
-    if ((step.skipped & kSkipArrival) == 0 || blockIdx.x != 0) grid_arrive(step.arrived);
+  arrive(step, over);
+  if (uniform(thread_here() / 32) == kBringingWarp) {
+    bring_phase(step, over + 2);
+    if (product >= 0) {
+      const int next = product + kJobsKept - 1;
+      bring_job(step, next, uniform(duty_at(step.plan, next).segment));
+      bring_duty(step, product + kDutiesKept - 2);
+      if (product + 2 < step.job_count) prefetch_norms(job_at(step.plan, product + 2).segment);
+    }
+    copy_commit();
   }
-  bring_phase(step, over + 2);
-  if (product >= 0) bring_job(step, product + kJobsKept);
-  copy_commit();
-  if (product >= 0) fill_stream(step);
+  if (product >= 0) fill_stream(step, product + kJobsKept - 2);
 }
 
 /// The step, phase by phase. A phase begins before the one before it is over everywhere: it looks up all it
@@ -122,11 +135,10 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
         now = uniform(shared_at<const Watch>(step.plan.watch)->phase);
       }
     }
-    copy_wait<0>();
-    __syncthreads();
     leave_phase(step, now, product);
     if (++now == step.phase_count) break;
   }
+  copy_wait<0>();
   if (step.clocks != nullptr && blockIdx.x == 0) meet(step, now);
 }
 
