@@ -26,8 +26,7 @@ class Attention : AttendInputs<kDim, kOne> {
       : Inputs(job, step, work),
         job_place_(job),
         step_place_(step),
-        turned_log_(kOne ? log_of_fours(job_.turns.pairs) : 0),
-        clocks_(thread_here() == 0 ? attend_.clocks : nullptr) {}
+        turned_log_(kOne ? log_of_fours(job_.turns.pairs) : 0) {}
 
   __device__ __forceinline__ void run() {
     mark(0);
@@ -48,9 +47,9 @@ class Attention : AttendInputs<kDim, kOne> {
  private:
   using Inputs = AttendInputs<kDim, kOne>;
   using Inputs::attend_, Inputs::job_, Inputs::step_, Inputs::plan_, Inputs::kind_, Inputs::share_;
-  using Inputs::keys, Inputs::values, Inputs::turned_stride, Inputs::kNextOnItsWay;
-  using Inputs::sees_first_, Inputs::sees_end_, Inputs::fresh_, Inputs::place_;
+  using Inputs::fresh_;
   using Inputs::start_share, Inputs::make_heads, Inputs::fetch, Inputs::fetch_part;
+  using Inputs::work_, Inputs::keys, Inputs::values, Inputs::turned_stride, Inputs::kNextOnItsWay;
   using typename Inputs::P;
   using typename Inputs::T;
   static constexpr int kEights = kQueries / 8;
@@ -59,10 +58,12 @@ class Attention : AttendInputs<kDim, kOne> {
     return Inputs::template at<Type>(place);
   }
   using Queries = uint32_t[T::kOwnQueries][T::kStepsPerWarp][4];  // high and low parts of 16 dimensions
+  using Scores = float[T::kOwnQueries][4];
   using Out = float[T::kOutTiles][kEights][4];
 
   __device__ __forceinline__ void mark(int which) const {
-    if (clocks_ != nullptr) clocks_[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
+    if (thread_here() == 0 && attend_.clocks != nullptr)
+      attend_.clocks[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
   }
 
   /// One share from its first key to its last.
@@ -70,12 +71,16 @@ class Attention : AttendInputs<kDim, kOne> {
     const KeyShare& share = share_;
     const int first = share.first & -T::kKeys;
     start_share(first);
-    [[maybe_unused]] KeyTurns<kDim> turns;
-    if (kOne) turns.load_own(attend_, first, thread_here(), turned_log_);
+    [[maybe_unused]] KeyTurns<kDim, P::kWholePairs> turns;
+    if (kOne) {
+      put_norms();
+      put_bases(first);
+      turns.load(job_.turns, first, thread_here(), turned_log_);
+    }
     make_heads(first);
     mark(1);
     fresh_ = share.end;  // the others are in the cache
-    int block = share.block, block_end = share.block_end;
+    int block = share.block - share.block_offset, block_end = share.block_end;
     Queries queries = {};
     Out out = {};
     bool begins = true;
@@ -84,7 +89,6 @@ class Attention : AttendInputs<kDim, kOne> {
     for (int start = first; start < share.end; start += T::kKeys, buffer ^= 1) {
       const int next = start + T::kKeys;
       const bool more = next < share.end;
-      if (kOne) turns.load_shared(attend_, start, thread_here(), turned_log_);
       copy_wait<kNextOnItsWay ? 0 : 1>();
       __syncthreads();
       mark(2);
@@ -93,26 +97,31 @@ class Attention : AttendInputs<kDim, kOne> {
         if (!kNextOnItsWay || more) __syncthreads();  // something comes where they were
       }
       if (kNextOnItsWay && more) fetch(next, buffer ^ 1);
+      Scores scores = {};
+      if (kOne) turn_keys(turns, start, buffer);
+      score(queries, buffer, scores);
       if (kOne) {
-        turn_keys(turns, start, buffer);
         __syncthreads();
+        score_turned(scores);
+        __syncthreads();  // turned keys have been used
       }
-      score(queries, buffer);
+      put_scores(scores);
       __syncthreads();
       mark(3);
-      if (kOne && more) turns.load_own(attend_, next, thread_here(), turned_log_);
       if (!kNextOnItsWay) fetch_part(0, next, buffer);
+      if (kOne && more && next % kCachePage == 0) put_bases(next);
       weigh(start, begins);
       if (!kNextOnItsWay) copy_wait<1>();
       __syncthreads();
       mark(4);
-      total_ = fmaf(total_, factor_, warp_sum(weight_));
+      if (kOne && more) turns.load(job_.turns, next, thread_here(), turned_log_);
       add_values(buffer, begins, out);
+      total_ = fmaf(total_, factor_, warp_sum(weight_));
       mark(5);
       begins = next >= block_end;
       if (begins || !more) {
-        put_block(block - share.block_offset, out);
-        if (more) block_end = KeyBlocks::start(attend_.sliding, ++block + 1);
+        put_block(block++, out);
+        block_end = KeyBlocks::start(attend_.sliding, KeyBlocks::of(attend_.sliding, next) + 1);
       }
       mark(6);
       if (!kNextOnItsWay) {
@@ -122,12 +131,33 @@ class Attention : AttendInputs<kDim, kOne> {
     }
   }
 
+  /// What turns keys and is the same for many, a pair a thread: for all the norm, for those of a page its
+  /// rotations. By the second half of the warps, which have no query in steps of one row.
+  __device__ __forceinline__ PageTurns page_turns() const {
+    return PageTurns(work_ + plan_.turning, job_.turns.pairs);
+  }
+  __device__ __forceinline__ void put_norms() const {
+    const int pair = thread_here() - kBlockThreads / 2;
+    if (pair >= 0 && pair < job_.turns.pairs)
+      page_turns().put_norm(pair, __ldg(attend_.k_norm + pair), __ldg(attend_.k_norm + pair + kDim / 2));
+  }
+  __device__ __forceinline__ void put_bases(int start) const {
+    const Turns& turns = job_.turns;
+    const int pair = thread_here() - kBlockThreads / 2;
+    if (pair >= 0 && pair < turns.pairs)
+      page_turns().put_base(
+          pair, __ldg(reinterpret_cast<const float2*>(turns.base) + start / kCachePage * turns.pairs + pair));
+  }
+
   /// How a warp scores: its part of the dimensions, 16 keys, and eight queries or, of large heads, all.
   __device__ __forceinline__ static int split_of(int warp) {
     return warp / 2 % T::kSplit;
   }
   __device__ __forceinline__ static int first_eight(int warp) {
     return warp / (2 * T::kSplit);
+  }
+  __device__ __forceinline__ static int first_key(int warp) {
+    return warp % 2 * 16;
   }
   __device__ __forceinline__ bool has_eight(int eight) const {
     return eight * 8 < share_.queries;
@@ -148,18 +178,18 @@ class Attention : AttendInputs<kDim, kOne> {
   }
 
   /// The turned dimensions of the tile's keys, from the n they are made of; `turns` are this thread's first.
-  __device__ __forceinline__ void turn_keys(KeyTurns<kDim>& turns, int start, int buffer) const {
+  __device__ __forceinline__ void turn_keys(KeyTurns<kDim, P::kWholePairs>& turns, int start,
+                                            int buffer) const {
     const int pairs = job_.turns.pairs, stride = turned_stride(), log = turned_log_;
-    auto* high = at<uint16_t>(plan_.turned);
+    auto* high = at<uint16_t>(P::kTurned);
     const int low = T::kKeys * stride, padding = stride - 8 - 2 * pairs;
-    turns.use(pairs, thread_here(), log, keys(buffer), high, low);
+    turns.use(page_turns(), pairs, thread_here(), log, keys(buffer), high, low);
 #pragma unroll 1
     for (int i = thread_here() + kBlockThreads; i < T::kKeys << log; i += kBlockThreads) {
-      turns.load_own(attend_, start, i, log);
-      turns.load_shared(attend_, start, i, log);
-      turns.use(pairs, i, log, keys(buffer), high, low);
+      turns.load(job_.turns, start, i, log);
+      turns.use(page_turns(), pairs, i, log, keys(buffer), high, low);
     }
-    if (padding == 0) return;
+    if (P::kWholePairs || padding == 0) return;
     for (int i = thread_here(); i < T::kKeys * padding; i += kBlockThreads) {
       const int to = i / padding * stride + 2 * pairs + i % padding;
       high[to] = high[low + to] = 0;
@@ -167,49 +197,36 @@ class Attention : AttendInputs<kDim, kOne> {
   }
 
   /// Scores of this warp's keys with its dimensions.
-  __device__ __forceinline__ void score(const Queries& queries, int buffer) const {
+  __device__ __forceinline__ void score(const Queries& queries, int buffer, Scores& scores) const {
     const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-    const int split = split_of(warp), first_key = warp % 2 * 16, eight = first_eight(warp);
-    const bool works = has_eight(eight);
-    float sums[T::kOwnQueries][4] = {};
-    if (works) {
-      const uint16_t* key = keys(buffer) + first_key * T::kStride + split * T::kStepsPerWarp * 16 +
-                            rows_place(lane, T::kStride);
-      uint32_t a[T::kStepsPerWarp][4];
+    const int eight = first_eight(warp);
+    if (!has_eight(eight)) return;
+    const uint16_t* key = keys(buffer) + first_key(warp) * T::kStride +
+                          split_of(warp) * T::kStepsPerWarp * 16 + rows_place(lane, T::kStride);
+    uint32_t a[T::kStepsPerWarp][4];
 #pragma unroll
-      for (int s = 0; s < T::kStepsPerWarp; ++s) load_matrices(a[s], key + s * 16);
+    for (int s = 0; s < T::kStepsPerWarp; ++s) load_matrices(a[s], key + s * 16);
 #pragma unroll
-      for (int e = 0; e < T::kOwnQueries; ++e) {
-        if (!has_eight(eight + e)) break;
+    for (int e = 0; e < T::kOwnQueries; ++e) {
+      if (!has_eight(eight + e)) break;
 #pragma unroll
-        for (int s = 0; s < T::kStepsPerWarp; ++s) {
-          const uint32_t(&b)[4] = queries[e][s];
-          mma(sums[e], a[s], b[0], b[1]);
-          mma(sums[e], a[s], b[2], b[3]);
-        }
+      for (int s = 0; s < T::kStepsPerWarp; ++s) {
+        const uint32_t(&b)[4] = queries[e][s];
+        mma(scores[e], a[s], b[0], b[1]);
+        mma(scores[e], a[s], b[2], b[3]);
       }
-      if (kOne) score_turned(split, first_key, eight, sums);
-    }
-    if (kOne) __syncthreads();  // turned keys have been used
-    if (!works) return;
-    float* to = at<float>(P::kScores) + ((split * kQueries + eight * 8) + lane % 4 * 2) * T::kScoreStride +
-                first_key + lane / 4;
-#pragma unroll
-    for (int e = 0; e < T::kOwnQueries; ++e, to += 8 * T::kScoreStride) {
-      to[0] = sums[e][0];
-      to[T::kScoreStride] = sums[e][1];
-      to[8] = sums[e][2];
-      to[T::kScoreStride + 8] = sums[e][3];
     }
   }
-  __device__ __forceinline__ void score_turned(int split, int first_key, int eight,
-                                               float (&sums)[T::kOwnQueries][4]) const {
-    const int lane = thread_here() % 32, stride = turned_stride();
-    const uint16_t* key = at<uint16_t>(plan_.turned) + first_key * stride + rows_place(lane, stride);
+  /// The same with turned dimensions, once those of all keys are there.
+  __device__ __forceinline__ void score_turned(Scores& scores) const {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    const int eight = first_eight(warp), stride = turned_stride();
+    if (!has_eight(eight)) return;
+    const uint16_t* key = at<uint16_t>(P::kTurned) + first_key(warp) * stride + rows_place(lane, stride);
     const uint16_t* query = at<uint16_t>(plan_.turned_queries) + eight * 8 * stride +
                             split_place(lane, stride, kQueries * stride);
 #pragma unroll 1
-    for (int s = split; s < stride / 16; s += T::kSplit) {
+    for (int s = split_of(warp); s < stride / 16; s += T::kSplit) {
       uint32_t high[4], low[4], b[4];
       load_matrices(high, key + s * 16);
       load_matrices(low, key + T::kKeys * stride + s * 16);
@@ -217,10 +234,25 @@ class Attention : AttendInputs<kDim, kOne> {
       for (int e = 0; e < T::kOwnQueries; ++e) {
         if (!has_eight(eight + e)) break;
         load_matrices(b, query + e * 8 * stride + s * 16);
-        mma(sums[e], high, b[0], b[1]);
-        mma(sums[e], high, b[2], b[3]);
-        mma(sums[e], low, b[0], b[1]);
+        mma(scores[e], high, b[0], b[1]);
+        mma(scores[e], high, b[2], b[3]);
+        mma(scores[e], low, b[0], b[1]);
       }
+    }
+  }
+  __device__ __forceinline__ void put_scores(const Scores& scores) const {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    const int eight = first_eight(warp);
+    if (!has_eight(eight)) return;
+    float* to = at<float>(P::kScores) +
+                ((split_of(warp) * kQueries + eight * 8) + lane % 4 * 2) * T::kScoreStride + first_key(warp) +
+                lane / 4;
+#pragma unroll
+    for (int e = 0; e < T::kOwnQueries; ++e, to += 8 * T::kScoreStride) {
+      to[0] = scores[e][0];
+      to[T::kScoreStride] = scores[e][1];
+      to[8] = scores[e][2];
+      to[T::kScoreStride + 8] = scores[e][3];
     }
   }
 
@@ -229,21 +261,22 @@ class Attention : AttendInputs<kDim, kOne> {
     const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
     if (warp >= share_.queries) return;
     const float* scores = at<float>(P::kScores) + warp * T::kScoreStride + lane;
+    const QuerySeen sees = load_words(at<const QuerySeen>(P::kSeen) + warp);
     float score = 0;
 #pragma unroll
     for (int w = 0; w < T::kSplit; ++w) score += scores[w * kQueries * T::kScoreStride];
-    const bool seen = start + lane >= sees_first_ && start + lane < sees_end_;
+    const bool seen = start + lane >= sees.first && start + lane < sees.end;
     float highest = warp_highest(seen ? score : kNothing);
     factor_ = 0;
     if (!begins) {
       highest = fmaxf(highest, most_);
       factor_ = highest == kNothing ? 1.0f : expf(most_ - highest);
-      if (lane == 0) at<float>(plan_.rescale)[warp] = factor_;
+      if (lane == 0) at<float>(P::kRescale)[warp] = factor_;
     }
     most_ = highest;
     weight_ = seen ? expf(score - highest) : 0.0f;
     const Split parts = split_bf16(weight_, 0);
-    auto* high = at<uint16_t>(plan_.weights) + warp * T::kWeightStride + lane;
+    auto* high = at<uint16_t>(P::kWeights) + warp * T::kWeightStride + lane;
     high[0] = static_cast<uint16_t>(parts.high);
     high[kQueries * T::kWeightStride] = static_cast<uint16_t>(parts.low);
   }
@@ -255,7 +288,7 @@ class Attention : AttendInputs<kDim, kOne> {
     start_out(begins, lane, out);
     const uint16_t* value = values(buffer) + warp * 16 + columns_place(lane, T::kStride);
     const uint16_t* weight =
-        at<uint16_t>(plan_.weights) + split_place(lane, T::kWeightStride, kQueries * T::kWeightStride);
+        at<uint16_t>(P::kWeights) + split_place(lane, T::kWeightStride, kQueries * T::kWeightStride);
     uint32_t a[2][T::kOutTiles][4];
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
@@ -284,7 +317,7 @@ class Attention : AttendInputs<kDim, kOne> {
 #pragma unroll
     for (int e = 0; e < kEights; ++e)
       factor[e] = begins ? make_float2(0, 0)
-                         : *reinterpret_cast<const float2*>(at<float>(plan_.rescale) + e * 8 + lane % 4 * 2);
+                         : *reinterpret_cast<const float2*>(at<float>(P::kRescale) + e * 8 + lane % 4 * 2);
 #pragma unroll
     for (int i = 0; i < T::kOutTiles; ++i) {
 #pragma unroll
@@ -302,7 +335,8 @@ class Attention : AttendInputs<kDim, kOne> {
   __device__ __forceinline__ void put_block(int block, const Out& out) {
     const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
     if (lane == 0 && warp < share_.queries)
-      reinterpret_cast<float2*>(attend_.weights)[place_ + block] = make_float2(most_, total_);
+      reinterpret_cast<float2*>(attend_.weights)[at<QuerySeen>(P::kSeen)[warp].place + block] =
+          make_float2(most_, total_);
     total_ = 0;
     if (warp * 16 >= kDim) return;
 #pragma unroll
@@ -312,8 +346,9 @@ class Attention : AttendInputs<kDim, kOne> {
       for (int c = 0; c < 2; ++c) {
         const int query = e * 8 + lane % 4 * 2 + c;
         if (query >= share_.queries) continue;
-        float* to = attend_.partials + static_cast<int64_t>(at<int>(plan_.places)[query] + block) * kDim +
-                    warp * 16 + lane / 4;
+        float* to = attend_.partials +
+                    static_cast<int64_t>(at<QuerySeen>(P::kSeen)[query].place + block) * kDim + warp * 16 +
+                    lane / 4;
 #pragma unroll
         for (int i = 0; i < T::kOutTiles; ++i) {
           to[kWarps * 16 * i] = out[i][e][c];
@@ -324,7 +359,6 @@ class Attention : AttendInputs<kDim, kOne> {
   }
 
   const int job_place_, step_place_, turned_log_;
-  long long* const clocks_;            // of the first thread
   float weight_ = 0, factor_ = 0;      // of this lane's key; of what came before it
   float most_ = kNothing, total_ = 0;  // of this warp's query in a block of keys
 };

@@ -39,7 +39,8 @@ class AttendInputs {
   /// A share begins: its first tile is on its way, and it is known what this warp's query is.
   __device__ __forceinline__ void start_share(int first) {
     fresh_ = job_.stores ? step_.row[rows().first].position : share_.end;
-    page_ = share_.page + job_.cache.page_offset;
+    from_ = first_page() + own_place(first);
+    find_page_after(first);
     fetch_first(first);
     find_query();
   }
@@ -51,10 +52,11 @@ class AttendInputs {
     const int query = share_.first_query + min(warp, share_.queries - 1), row = quotient(query, heads);
     row_ = rows().first + row;
     head_ = share_.kv_head * heads + query - row * heads;
-    sees_first_ = step_.row[row_].first[kind_];
-    sees_end_ = step_.row[row_].end[kind_];
-    place_ = (row_ * job_.heads + head_) * attend_.most_blocks;
-    if (thread_here() % 32 == 0) at<int>(plan_.places)[warp] = place_;
+    if (thread_here() % 32 == 0)
+      at<QuerySeen>(P::kSeen)[warp] = {.first = step_.row[row_].first[kind_],
+                                       .end = step_.row[row_].end[kind_],
+                                       .place = (row_ * job_.heads + head_) * attend_.most_blocks,
+                                       .unused = 0};
   }
 
   /// This layer's part of a page.
@@ -62,19 +64,42 @@ class AttendInputs {
     return cache_page(job_.cache, rows(), job_.step, key / kCachePage) + job_.cache.page_offset;
   }
 
+  __device__ __forceinline__ std::byte* first_page() const {
+    return const_cast<std::byte*>(share_.page) + job_.cache.page_offset;
+  }
+  /// The page of the tile after the one at `start`, if that is another, so that nobody waits for it then.
+  __device__ __forceinline__ void find_page_after(int start) {
+    const int next = start + T::kKeys;
+    if (next % kCachePage == 0 && next < share_.end) page_ = page_from(next);
+  }
+
   /// A key or value in its page.
   __device__ __forceinline__ int slot_of(int part, int key) const {
     return ((part * job_.cache.kv_heads + share_.kv_head) * kCachePage + (key & (kCachePage - 1))) * kDim * 2;
   }
 
+  // How threads share the copying of a tile: so many pieces of 16 bytes of a key, so many keys at once.
+  static constexpr int kPieces = kDim / 8;
+  static constexpr int kAtOnce =
+      kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : static_cast<int>(T::kKeys);
+
+  /// Where this thread's piece of the first keys of a tile lies in its page.
+  __device__ __forceinline__ int own_place(int start) const {
+    const int thread = thread_here();
+    return slot_of(0, start + thread / kPieces % T::kKeys) + thread % kPieces * 16;
+  }
+  /// Goes on to the next tile, at `start`.
+  __device__ __forceinline__ void turn_to(int start) {
+    from_ = start % kCachePage == 0 ? page_ + own_place(start) : from_ + T::kKeys * kDim * 2;
+    find_page_after(start);
+  }
+
   /// Keys or values of the tile at `start`, as far as they lie in the share; those from fresh_ on are made by
   /// make_heads(), and all others are zero.
   __device__ __forceinline__ void fetch_tile(int part, int start, uint16_t* tile) const {
-    constexpr int kPieces = kDim / 8;  // of 16 bytes, of a key
-    constexpr int kAtOnce = kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : T::kKeys;
     const int thread = thread_here(), row = thread / kPieces, piece = thread % kPieces;
     if (kAtOnce * kPieces < kBlockThreads && row >= kAtOnce) return;
-    const std::byte* from = page_ + slot_of(part, start + row) + piece * 16;
+    const std::byte* from = part == 0 ? from_ : from_ + job_.cache.kv_heads * (kCachePage * kDim * 2);
     uint16_t* to = tile + row * T::kStride + piece * 8;
     const int end = min(fresh_, share_.end);
     if (start >= share_.first && start + T::kKeys <= end) {
@@ -91,14 +116,14 @@ class AttendInputs {
   }
   /// A tile, as a group of copies; or as two, for keys and then for values.
   __device__ __forceinline__ void fetch(int start, int buffer) {
-    if (start % kCachePage == 0) page_ = page_from(start);
+    turn_to(start);
     fetch_tile(0, start, keys(buffer));
     if (!kOne) fetch_tile(1, start, values(buffer));
     copy_commit();
   }
   __device__ __forceinline__ void fetch_part(int part, int start, int buffer) {
     if (start < share_.end) {
-      if (part == 0 && start % kCachePage == 0) page_ = page_from(start);
+      if (part == 0) turn_to(start);
       fetch_tile(part, start, part == 0 ? keys(buffer) : values(buffer));
     }
     copy_commit();
@@ -157,7 +182,7 @@ class AttendInputs {
       store_bf16(head, reinterpret_cast<std::byte*>(tile + (key - start) * T::kStride), kHalf, lane);
     }
     if (here && share_.first_query != 0) return;
-    std::byte* page = key / kCachePage == start / kCachePage ? const_cast<std::byte*>(page_) : page_from(key);
+    std::byte* page = key / kCachePage == start / kCachePage ? first_page() : page_from(key);
     store_bf16(head, page + slot_of(part, key), kHalf, lane);
   }
   /// A query, in two parts.
@@ -180,7 +205,7 @@ class AttendInputs {
   __device__ __forceinline__ void take_turned(Head<kFours>& head, const Head<kFours>& norm, int query,
                                               int lane) const {
     const int pairs = job_.turns.pairs, stride = turned_stride(), low = kQueries * stride;
-    const bool whole = pairs % 4 == 0;
+    const bool whole = P::kWholePairs || pairs % 4 == 0;
     auto* to = at<uint16_t>(plan_.turned_queries) + query * stride;
 #pragma unroll
     for (int j = 0; j < kFours; ++j) {
@@ -198,6 +223,7 @@ class AttendInputs {
         head.b[j].x[e] = e < count ? 0 : head.b[j].x[e] * norm.b[j].x[e];
       }
     }
+    if (P::kWholePairs) return;
     const int padding = 2 * pairs + lane;  // fewer than 16
     if (padding < stride - 8) to[padding] = to[low + padding] = 0;
   }
@@ -208,10 +234,10 @@ class AttendInputs {
   const P plan_;
   const int work_, kind_;
   KeyShare share_ = {};
-  int row_ = 0, head_ = 0, place_ = 0;  // of this warp's query; its place in partials
-  int sees_first_ = 0, sees_end_ = 0;
-  int fresh_ = 0;  // keys from here on are not in the cache yet
-  const std::byte* page_ = nullptr;
+  int row_ = 0, head_ = 0;           // of this warp's query
+  int fresh_ = 0;                    // keys from here on are not in the cache yet
+  const std::byte* from_ = nullptr;  // this thread's piece of the latest tile's first keys
+  const std::byte* page_ = nullptr;  // of the tile after it, where a page begins there
 };
 
 }  // namespace slip::backend::cuda

@@ -52,24 +52,29 @@ class FourTurns {
     const int row = static_cast<int>(static_cast<unsigned>(position) / kCachePage);
     read(turns.base, row * turns.pairs, first, turns.pairs, base_);
   }
+  /// `kWhole`: there are whole fours of pairs.
+  template <bool kWhole = false>
   __device__ __forceinline__ void load_page(const Turns& turns, int position, int first) {
     const int row = static_cast<int>(static_cast<unsigned>(position) % kCachePage);
-    read(turns.page, row * turns.pairs, first, turns.pairs, page_);
+    read(turns.page, row * turns.pairs, first, turns.pairs, page_, kWhole);
   }
+  __device__ __forceinline__ void set_base(const float4& one, const float4& two) { put(one, two, base_); }
   __device__ __forceinline__ Turn at(int which) const { return turned(base_[which], page_[which]); }
 
  private:
+  __device__ __forceinline__ static void put(const float4& one, const float4& two, Turn (&to)[4]) {
+    to[0] = {one.x, one.y};
+    to[1] = {one.z, one.w};
+    to[2] = {two.x, two.y};
+    to[3] = {two.z, two.w};
+  }
   __device__ __forceinline__ static void read(const float* table, int row, int first, int pairs,
-                                              Turn (&to)[4]) {
+                                              Turn (&to)[4], bool whole = false) {
     const auto* from = reinterpret_cast<const float2*>(table) + row + first;
-    if (pairs % 4 == 0) {  // then they come in whole words of 16 bytes, all or none of them
+    if (whole || pairs % 4 == 0) {  // then they come in whole words of 16 bytes, all or none of them
       if (first >= pairs) return;
       const auto* fours = reinterpret_cast<const float4*>(from);
-      const float4 one = __ldg(fours), two = __ldg(fours + 1);
-      to[0] = {one.x, one.y};
-      to[1] = {one.z, one.w};
-      to[2] = {two.x, two.y};
-      to[3] = {two.z, two.w};
+      put(__ldg(fours), __ldg(fours + 1), to);
       return;
     }
 #pragma unroll

@@ -26,6 +26,9 @@ int align(int bytes) {
 int attend_bytes(const AttendJob& job) {
   const bool k_is_v = job.own.cache.k_is_v;
   const int pairs = job.own.turns.pairs;
+  if (k_is_v && job.own.cache.head_dim >= 256 && pairs % 8 != 0)  // AttendPlan::kWholePairs
+    fail_gpu("the CUDA kernels turn large heads in eights of pairs, and this model turns " +
+             std::to_string(pairs) + "; use --device cpu");
   switch (job.own.cache.head_dim) {
     case 16: return attend_space<16>(k_is_v, pairs);
     case 32: return attend_space<32>(k_is_v, pairs);
