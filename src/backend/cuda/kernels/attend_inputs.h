@@ -19,7 +19,7 @@ class AttendInputs {
       : attend_(*shared_at<const AttendJob>(job)),
         job_(attend_.own),
         step_(*shared_at<const Step>(step)),
-        plan_(attend_plan<kDim, kOne>(job_.turns.pairs)),
+        plan_(attend_plan<kDim, kOne>(pairs())),
         work_(work),
         kind_(attend_.sliding ? 0 : 1) {}
 
@@ -34,12 +34,13 @@ class AttendInputs {
   __device__ __forceinline__ uint16_t* values(int buffer) const {
     return keys(buffer) + (kOne ? 0 : T::kBytes / 2);
   }
-  __device__ __forceinline__ int turned_stride() const { return turned_dims(job_.turns.pairs) + 8; }
+  __device__ __forceinline__ int pairs() const { return P::kPairs > 0 ? P::kPairs : job_.turns.pairs; }
+  __device__ __forceinline__ int turned_stride() const { return turned_dims(pairs()) + 8; }
 
   /// A share begins: its first tile is on its way, and it is known what this warp's query is.
   __device__ __forceinline__ void start_share(int first) {
     fresh_ = job_.stores ? step_.row[rows().first].position : share_.end;
-    from_ = first_page() + own_place(first);
+    from_ = first_page() + own_place(thread_here(), first);
     find_page_after(first);
     fetch_first(first);
     find_query();
@@ -84,20 +85,19 @@ class AttendInputs {
       kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : static_cast<int>(T::kKeys);
 
   /// Where this thread's piece of the first keys of a tile lies in its page.
-  __device__ __forceinline__ int own_place(int start) const {
-    const int thread = thread_here();
+  __device__ __forceinline__ int own_place(int thread, int start) const {
     return slot_of(0, start + thread / kPieces % T::kKeys) + thread % kPieces * 16;
   }
   /// Goes on to the next tile, at `start`.
-  __device__ __forceinline__ void turn_to(int start) {
-    from_ = start % kCachePage == 0 ? page_ + own_place(start) : from_ + T::kKeys * kDim * 2;
+  __device__ __forceinline__ void turn_to(int thread, int start) {
+    from_ = start % kCachePage == 0 ? page_ + own_place(thread, start) : from_ + T::kKeys * kDim * 2;
     find_page_after(start);
   }
 
   /// Keys or values of the tile at `start`, as far as they lie in the share; those from fresh_ on are made by
   /// make_heads(), and all others are zero.
-  __device__ __forceinline__ void fetch_tile(int part, int start, uint16_t* tile) const {
-    const int thread = thread_here(), row = thread / kPieces, piece = thread % kPieces;
+  __device__ __forceinline__ void fetch_tile(int thread, int part, int start, uint16_t* tile) const {
+    const int row = thread / kPieces, piece = thread % kPieces;
     if (kAtOnce * kPieces < kBlockThreads && row >= kAtOnce) return;
     const std::byte* from = part == 0 ? from_ : from_ + job_.cache.kv_heads * (kCachePage * kDim * 2);
     uint16_t* to = tile + row * T::kStride + piece * 8;
@@ -115,23 +115,23 @@ class AttendInputs {
     }
   }
   /// A tile, as a group of copies; or as two, for keys and then for values.
-  __device__ __forceinline__ void fetch(int start, int buffer) {
-    turn_to(start);
-    fetch_tile(0, start, keys(buffer));
-    if (!kOne) fetch_tile(1, start, values(buffer));
+  __device__ __forceinline__ void fetch(int thread, int start, int buffer) {
+    turn_to(thread, start);
+    fetch_tile(thread, 0, start, keys(buffer));
+    if (!kOne) fetch_tile(thread, 1, start, values(buffer));
     copy_commit();
   }
-  __device__ __forceinline__ void fetch_part(int part, int start, int buffer) {
+  __device__ __forceinline__ void fetch_part(int thread, int part, int start, int buffer) {
     if (start < share_.end) {
-      if (part == 0) turn_to(start);
-      fetch_tile(part, start, part == 0 ? keys(buffer) : values(buffer));
+      if (part == 0) turn_to(thread, start);
+      fetch_tile(thread, part, start, part == 0 ? keys(buffer) : values(buffer));
     }
     copy_commit();
   }
   __device__ __forceinline__ void fetch_first(int start) {
-    fetch_tile(0, start, keys(0));
+    fetch_tile(thread_here(), 0, start, keys(0));
     if (!kNextOnItsWay) copy_commit();
-    if (!kOne) fetch_tile(1, start, values(0));
+    if (!kOne) fetch_tile(thread_here(), 1, start, values(0));
     copy_commit();
   }
 
@@ -204,8 +204,8 @@ class AttendInputs {
   /// norm of the keys.
   __device__ __forceinline__ void take_turned(Head<kFours>& head, const Head<kFours>& norm, int query,
                                               int lane) const {
-    const int pairs = job_.turns.pairs, stride = turned_stride(), low = kQueries * stride;
-    const bool whole = P::kWholePairs || pairs % 4 == 0;
+    const int pairs = this->pairs(), stride = turned_stride(), low = kQueries * stride;
+    const bool whole = pairs % 4 == 0;
     auto* to = at<uint16_t>(plan_.turned_queries) + query * stride;
 #pragma unroll
     for (int j = 0; j < kFours; ++j) {
@@ -223,7 +223,7 @@ class AttendInputs {
         head.b[j].x[e] = e < count ? 0 : head.b[j].x[e] * norm.b[j].x[e];
       }
     }
-    if (P::kWholePairs) return;
+    if (P::kPairs > 0) return;
     const int padding = 2 * pairs + lane;  // fewer than 16
     if (padding < stride - 8) to[padding] = to[low + padding] = 0;
   }

@@ -76,8 +76,8 @@ struct AttendPlan {
   static constexpr int kScoreBytes = T::kSplit * kQueries * T::kScoreStride * 4;
   static_assert(kBuffers == 1 || kQueryBytes <= kTileBytes);
   static constexpr int kTurned = kScores;  // where K = V, turned keys lie where scores come
-  // Of large heads, whose time matters, pairs come in whole eights.
-  static constexpr bool kWholePairs = kDim >= 256;
+  // Pairs that turn where K = V: of large heads, whose time matters, as many as all models turn; 0 = any.
+  static constexpr int kPairs = kOne && kDim >= 256 ? kDim / 8 : 0;
 
   int turned_queries = 0, turning = 0, end = 0;  // where K = V: turned dimensions of queries; PageTurns
 };
@@ -139,18 +139,23 @@ __device__ __forceinline__ int log_of_fours(int pairs) {
   return log;
 }
 /// Four pairs of a key and their rotations: a thread has those at `index`, where a key has 2^log fours.
-template <int kDim, bool kWhole>
+/// `kPairs`: so many turn; 0 = any number.
+template <int kDim, int kPairs>
 struct KeyTurns {
   FourTurns turn;
+  static constexpr int kKeys = Tile<kDim>::kKeys;
 
-  __device__ __forceinline__ void load(const Turns& turns, int start, int index, int log) {
+  __device__ __forceinline__ static bool is_there(int key, int pair, int pairs) {
+    return kPairs * kKeys == 4 * kBlockThreads || (key < kKeys && pair < pairs);
+  }
+  __device__ __forceinline__ void load(const Turns& turns, int pairs, int start, int index, int log) {
     const int key = index >> log, pair = (index - (key << log)) * 4;
-    if (pair < turns.pairs && key < Tile<kDim>::kKeys) turn.load_page<kWhole>(turns, start + key, pair);
+    if (is_there(key, pair, pairs)) turn.load_page(turns, pairs, start % kCachePage + key, pair);
   }
   __device__ __forceinline__ void use(const PageTurns& page, int pairs, int index, int log, const uint16_t* n,
                                       uint16_t* high, int low) {
     const int key = index >> log, four = index - (key << log), pair = four * 4;
-    if (pair >= pairs || key >= Tile<kDim>::kKeys) return;
+    if (!is_there(key, pair, pairs)) return;
     const uint16_t* row = n + key * Tile<kDim>::kStride + pair;
     turn.set_base(page.get(0, four), page.get(1, four));
     const auto values = [](const uint16_t* from, const float4& norm) {
@@ -162,7 +167,7 @@ struct KeyTurns {
     turn_four(x, y, turn, 4);
     const SplitFour one = split_four(x), two = split_four(y);
     const int stride = turned_dims(pairs) + 8;
-    const bool whole = kWhole || pairs % 4 == 0;
+    const bool whole = pairs % 4 == 0;
     uint16_t* to = high + key * stride + pair;
     store_turned(to, one.high, pairs - pair, whole);
     store_turned(to + pairs, two.high, pairs - pair, whole);
