@@ -83,10 +83,7 @@ class Attention : AttendInputs<kDim, kOne> {
   __device__ __forceinline__ void begin() {
     const int first = first_tile();
     start_share(first);
-    if (kOne) {
-      put_norms();
-      put_bases(first);
-    }
+    if (kOne) put_page_turns(first);
     make_heads(first);
     fresh_ = share_.end;  // the others are in the cache
     mark(1);
@@ -101,7 +98,6 @@ class Attention : AttendInputs<kDim, kOne> {
     Held<kEights> held = {};
     [[maybe_unused]] KeyTurns<kDim, P::kPairs> turns;
     if (kOne) turns.load(job_.turns, pairs(), first, own_thread, turned_log_);
-    most_ = kNothing;
     int buffer = 0;
 #pragma unroll 1
     for (int start = first; start < end; start += T::kKeys, buffer ^= 1) {
@@ -126,7 +122,7 @@ class Attention : AttendInputs<kDim, kOne> {
       __syncthreads();
       mark(3);
       if (!kNextOnItsWay) fetch_part(thread, 0, next, buffer);
-      if (kOne && more && next % kCachePage == 0) put_bases(next);
+      if (kOne && more && next % kCachePage == 0) put_base(next);
       weigh(thread, start);
       if (!kNextOnItsWay) copy_wait<1>();
       __syncthreads();
@@ -134,34 +130,41 @@ class Attention : AttendInputs<kDim, kOne> {
       if (kOne && more) turns.load(job_.turns, pairs(), next, thread, turned_log_);
       add_values(thread, buffer, held);
       if (thread / 32 < share_.queries) total_ = fmaf(total_, factor_, warp_sum(weight_));
-      mark(5);
       if (next >= block_end || !more) {
+        mark(5);
         put_block(thread, block++, held);
         block_end = KeyBlocks::start(attend_.sliding, KeyBlocks::of(attend_.sliding, next) + 1);
       }
-      mark(6);
       if (!kNextOnItsWay) {
         if (more) __syncthreads();  // the values have been used
         fetch_part(thread, 1, next, buffer);
       }
     }
+    mark(6);
   }
 
   /// What turns keys and is the same for many, a pair a thread: for all the norm, for those of a page its
-  /// rotations. By the second half of the warps, which have no query in steps of one row.
+  /// rotations. By the last warps, which have the least to do in steps of one row.
   __device__ __forceinline__ PageTurns page_turns() const {
     return PageTurns(work_ + plan_.turning, pairs());
   }
-  __device__ __forceinline__ void put_norms() const {
-    const int pair = thread_here() - kBlockThreads / 2;
-    if (pair >= 0 && pair < pairs())
-      page_turns().put_norm(pair, __ldg(attend_.k_norm + pair), __ldg(attend_.k_norm + pair + kDim / 2));
+  __device__ __forceinline__ static int own_pair() {
+    return kBlockThreads - 1 - thread_here();
   }
-  __device__ __forceinline__ void put_bases(int start) const {
-    const int pair = thread_here() - kBlockThreads / 2;
-    if (pair >= 0 && pair < pairs())
-      page_turns().put_base(pair, __ldg(reinterpret_cast<const float2*>(job_.turns.base) +
-                                        start / kCachePage * pairs() + pair));
+  __device__ __forceinline__ float2 base_of(int start, int pair) const {
+    return __ldg(reinterpret_cast<const float2*>(job_.turns.base) + start / kCachePage * pairs() + pair);
+  }
+  __device__ __forceinline__ void put_page_turns(int start) const {
+    const int pair = own_pair();
+    if (pair >= pairs()) return;
+    const float2 base = base_of(start, pair);
+    const float one = __ldg(attend_.k_norm + pair), two = __ldg(attend_.k_norm + pair + kDim / 2);
+    page_turns().put_norm(pair, one, two);
+    page_turns().put_base(pair, base);
+  }
+  __device__ __forceinline__ void put_base(int start) const {
+    const int pair = own_pair();
+    if (pair < pairs()) page_turns().put_base(pair, base_of(start, pair));
   }
 
   /// How a warp scores: its part of the dimensions, 16 keys, and eight queries or, of large heads, all.
