@@ -51,6 +51,7 @@ __device__ __forceinline__ void bring_parts(const float* from, int dims, int cou
 __device__ __forceinline__ float merge_blocks(const float2* weights, const float* partials, int dims,
                                               int count, MergeSpace* space, int spaces) {
   const int lane = thread_here() % 32;
+  while (spaces > 1 && spaces / 2 * kMergedAtOnce >= count) spaces /= 2;
   const auto weight_of = [&](int block) {
     return block < count ? load_fresh(weights + block) : make_float2(kNothing, 0);
   };
