@@ -83,7 +83,7 @@ class Attention : AttendInputs<kDim, kOne> {
   __device__ __forceinline__ void begin() {
     const int first = first_tile();
     start_share(first);
-    if (kOne) put_page_turns(first);
+    if (kOne) bring_page_turns(first);
     make_heads(first);
     fresh_ = share_.end;  // the others are in the cache
     mark(1);
@@ -122,7 +122,7 @@ class Attention : AttendInputs<kDim, kOne> {
       __syncthreads();
       mark(3);
       if (!kNextOnItsWay) fetch_part(thread, 0, next, buffer);
-      if (kOne && more && next % kCachePage == 0) put_base(next);
+      if (kOne && more && next % kCachePage == 0) bring_base(next);
       weigh(thread, start);
       if (!kNextOnItsWay) copy_wait<1>();
       __syncthreads();
@@ -143,28 +143,30 @@ class Attention : AttendInputs<kDim, kOne> {
     mark(6);
   }
 
-  /// What turns keys and is the same for many, a pair a thread: for all the norm, for those of a page its
-  /// rotations. By the last warps, which have the least to do in steps of one row.
+  /// What turns keys and is the same for many: for all the norm, for those of a page its rotations. By the
+  /// last warps, which have the least to do in steps of one row; as a group of copies where pairs are many.
   __device__ __forceinline__ PageTurns page_turns() const {
     return PageTurns(work_ + plan_.turning, pairs());
   }
-  __device__ __forceinline__ static int own_pair() {
-    return kBlockThreads - 1 - thread_here();
+  __device__ __forceinline__ void bring_page_turns(int start) const {
+    const int index = kBlockThreads - 1 - thread_here();
+    if (P::kPairs > 0 && index < pairs() / 2) {
+      copy_async(page_turns().norms(index),
+                 attend_.k_norm + (index < pairs() / 4 ? index * 4 : index * 4 - pairs() + kDim / 2));
+    } else if (P::kPairs == 0 && index < pairs()) {
+      page_turns().put_norm(index, __ldg(attend_.k_norm + index), __ldg(attend_.k_norm + index + kDim / 2));
+    }
+    bring_base(start);
   }
-  __device__ __forceinline__ float2 base_of(int start, int pair) const {
-    return __ldg(reinterpret_cast<const float2*>(job_.turns.base) + start / kCachePage * pairs() + pair);
-  }
-  __device__ __forceinline__ void put_page_turns(int start) const {
-    const int pair = own_pair();
-    if (pair >= pairs()) return;
-    const float2 base = base_of(start, pair);
-    const float one = __ldg(attend_.k_norm + pair), two = __ldg(attend_.k_norm + pair + kDim / 2);
-    page_turns().put_norm(pair, one, two);
-    page_turns().put_base(pair, base);
-  }
-  __device__ __forceinline__ void put_base(int start) const {
-    const int pair = own_pair();
-    if (pair < pairs()) page_turns().put_base(pair, base_of(start, pair));
+  __device__ __forceinline__ void bring_base(int start) const {
+    const int index = kBlockThreads - 1 - thread_here();
+    const auto* base = reinterpret_cast<const float2*>(job_.turns.base) + start / kCachePage * pairs();
+    if (P::kPairs > 0) {
+      if (index < pairs() / 2) copy_async(page_turns().bases(index), base + index * 2);
+      copy_commit();
+    } else if (index < pairs()) {
+      page_turns().put_base(index, __ldg(base + index));
+    }
   }
 
   /// How a warp scores: its part of the dimensions, 16 keys, and eight queries or, of large heads, all.
@@ -198,17 +200,19 @@ class Attention : AttendInputs<kDim, kOne> {
                                             int buffer) const {
     const int stride = turned_stride(), log = turned_log_;
     auto* high = at<uint16_t>(P::kTurned);
-    const int low = T::kKeys * stride, padding = stride - 8 - 2 * pairs();
+    const int low = T::kKeys * stride;
+    [[maybe_unused]] const int padding = stride - 8 - 2 * pairs();
     turns.use(page_turns(), pairs(), thread, log, keys(buffer), high, low);
-    if (P::kPairs > 0) return;
+    if constexpr (P::kPairs == 0) {
 #pragma unroll 1
-    for (int i = thread + kBlockThreads; i < T::kKeys << log; i += kBlockThreads) {
-      turns.load(job_.turns, pairs(), start, i, log);
-      turns.use(page_turns(), pairs(), i, log, keys(buffer), high, low);
-    }
-    for (int i = thread; i < T::kKeys * padding; i += kBlockThreads) {
-      const int to = i / padding * stride + 2 * pairs() + i % padding;
-      high[to] = high[low + to] = 0;
+      for (int i = thread + kBlockThreads; i < T::kKeys << log; i += kBlockThreads) {
+        turns.load(job_.turns, pairs(), start, i, log);
+        turns.use(page_turns(), pairs(), i, log, keys(buffer), high, low);
+      }
+      for (int i = thread; i < T::kKeys * padding; i += kBlockThreads) {
+        const int to = i / padding * stride + 2 * pairs() + i % padding;
+        high[to] = high[low + to] = 0;
+      }
     }
   }
 
@@ -258,9 +262,12 @@ class Attention : AttendInputs<kDim, kOne> {
         mma(held.scores[e], low, b[e][0], b[e][1]);
       }
     };
-    if (turned_dims(P::kPairs) == T::kSplit * 16) return add(split_of(warp));
+    if constexpr (turned_dims(P::kPairs) == T::kSplit * 16) {
+      add(split_of(warp));
+    } else {
 #pragma unroll 1
-    for (int s = split_of(warp); s < stride / 16; s += T::kSplit) add(s);
+      for (int s = split_of(warp); s < stride / 16; s += T::kSplit) add(s);
+    }
   }
   template <int kEights>
   __device__ __forceinline__ void put_scores(int thread, const Held<kEights>& held) const {

@@ -43,6 +43,9 @@ class PageTurns {
     reinterpret_cast<float*>(all_ + 2 * fours_)[pair] = first;
     reinterpret_cast<float*>(all_ + 3 * fours_)[pair] = second;
   }
+  /// Where two pairs' rotations go, and four pairs' norms, of which there are two halves.
+  __device__ __forceinline__ float4* bases(int two) const { return all_ + two % 2 * fours_ + two / 2; }
+  __device__ __forceinline__ float4* norms(int index) const { return all_ + 2 * fours_ + index; }
   __device__ __forceinline__ float4 get(int which, int four) const { return all_[which * fours_ + four]; }
 
  private:
