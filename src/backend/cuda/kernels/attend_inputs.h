@@ -41,7 +41,7 @@ class AttendInputs {
   __device__ __forceinline__ void start_share(int first) {
     fresh_ = job_.stores ? step_.row[rows().first].position : share_.end;
     from_ = first_page() + own_place(thread_here(), first);
-    find_page_after(first);
+    find_next_page(first);
     fetch_first(first);
     find_query();
   }
@@ -68,10 +68,10 @@ class AttendInputs {
   __device__ __forceinline__ std::byte* first_page() const {
     return const_cast<std::byte*>(share_.page) + job_.cache.page_offset;
   }
-  /// The page of the tile after the one at `start`, if that is another, so that nobody waits for it then.
-  __device__ __forceinline__ void find_page_after(int start) {
-    const int next = start + T::kKeys;
-    if (next % kCachePage == 0 && next < share_.end) page_ = page_from(next);
+  /// The page after that of `start`, long before it is needed.
+  __device__ __forceinline__ void find_next_page(int start) {
+    const int next = (start & -kCachePage) + kCachePage;
+    if (next < share_.end) page_ = page_from(next);
   }
 
   /// A key or value in its page.
@@ -81,6 +81,7 @@ class AttendInputs {
 
   // How threads share the copying of a tile: so many pieces of 16 bytes of a key, so many keys at once.
   static constexpr int kPieces = kDim / 8;
+  static constexpr int kAhead = 2;  // tiles from the latest to the one that is prefetched
   static constexpr int kAtOnce =
       kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : static_cast<int>(T::kKeys);
 
@@ -90,8 +91,29 @@ class AttendInputs {
   }
   /// Goes on to the next tile, at `start`.
   __device__ __forceinline__ void turn_to(int thread, int start) {
-    from_ = start % kCachePage == 0 ? page_ + own_place(thread, start) : from_ + T::kKeys * kDim * 2;
-    find_page_after(start);
+    if (start % kCachePage != 0) {
+      from_ += T::kKeys * kDim * 2;
+    } else {
+      from_ = page_ + own_place(thread, start);
+      find_next_page(start);
+    }
+  }
+  __device__ __forceinline__ int values_after_keys() const {
+    return job_.cache.kv_heads * (kCachePage * kDim * 2);
+  }
+
+  /// Keys or values of the tile at `start`, soon after the latest one, to the second-level cache: a tile or
+  /// two under way per block of threads are just what the memory needs, so that any delay would be one of
+  /// the memory. By the last threads, which have the least to do in steps of one row.
+  __device__ __forceinline__ void prefetch_tile(int thread, int part, int latest, int start) const {
+    constexpr int kLine = 128, kThreads = 128, kFirst = kBlockThreads - kThreads;
+    if (kDim < 256 || thread < kFirst || start >= share_.end) return;
+    const std::byte* from = start / kCachePage == latest / kCachePage
+                                ? from_ - thread * 16 + (start - latest) * (kDim * 2)
+                                : page_ + slot_of(0, start);
+    from += (part == 0 ? 0 : values_after_keys()) + (thread - kFirst) * kLine;
+#pragma unroll
+    for (int at = 0; at < T::kKeys * kDim * 2; at += kThreads * kLine) prefetch(from + at);
   }
 
   /// Keys or values of the tile at `start`, as far as they lie in the share; those from fresh_ on are made by
@@ -99,12 +121,13 @@ class AttendInputs {
   __device__ __forceinline__ void fetch_tile(int thread, int part, int start, uint16_t* tile) const {
     const int row = thread / kPieces, piece = thread % kPieces;
     if (kAtOnce * kPieces < kBlockThreads && row >= kAtOnce) return;
-    const std::byte* from = part == 0 ? from_ : from_ + job_.cache.kv_heads * (kCachePage * kDim * 2);
+    const std::byte* from = part == 0 ? from_ : from_ + values_after_keys();
     uint16_t* to = tile + row * T::kStride + piece * 8;
     const int end = min(fresh_, share_.end);
     if (start >= share_.first && start + T::kKeys <= end) {
 #pragma unroll
       for (int j = 0; j < T::kKeys; j += kAtOnce) copy_async(to + j * T::kStride, from + j * kDim * 2);
+      prefetch_tile(thread, part, start, start + kAhead * T::kKeys);
       return;
     }
 #pragma unroll
@@ -133,6 +156,8 @@ class AttendInputs {
     if (!kNextOnItsWay) copy_commit();
     if (!kOne) fetch_tile(thread_here(), 1, start, values(0));
     copy_commit();
+    for (int part = 0; part < (kOne ? 1 : 2); ++part)
+      prefetch_tile(thread_here(), part, start, start + T::kKeys);
   }
 
   /// A head each for the warps: first the queries, then the step's own keys and values in this share.
@@ -237,7 +262,7 @@ class AttendInputs {
   int row_ = 0, head_ = 0;           // of this warp's query
   int fresh_ = 0;                    // keys from here on are not in the cache yet
   const std::byte* from_ = nullptr;  // this thread's piece of the latest tile's first keys
-  const std::byte* page_ = nullptr;  // of the tile after it, where a page begins there
+  const std::byte* page_ = nullptr;  // the page after that of this tile
 };
 
 }  // namespace slip::backend::cuda
