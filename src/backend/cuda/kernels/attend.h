@@ -7,11 +7,12 @@
 // and each warp weights 16 dimensions of the values. Keys and values are the operand of 16 rows, queries that
 // of eight columns, so that up to eight cost half of what 16 do. Where the cache holds one vector n for K =
 // V, scores are (q * k_norm) n for the dimensions that do not turn, and the turned ones are rebuilt per tile.
-// Then, once all have met, the blocks of keys are merged (attend_merge.h). Time is not that of the bytes but
-// of the instructions that a warp has to issue one after another, so whatever is the same for all tiles is
-// worked out once, addresses are steps from one another, and loads that do not depend on one another are
-// issued together. Bytes: every visible key and value once per 16 queries, all but the first time from the
-// second-level cache.
+// Then, once all have met, the blocks of keys are merged (attend_merge.h). Few keys take the time not of the
+// bytes but of the instructions that a warp has to issue one after another, so whatever is the same for all
+// tiles is worked out once, addresses are steps from one another, and loads that do not depend on one another
+// are issued together. Of many keys a tile of K = V takes some 400 instructions of 16 warps, about as long as
+// its 32 KB from memory: one more spilled register or barrier in that loop is felt. Bytes: every visible key
+// and value once per 16 queries, all but the first time from the second-level cache.
 #pragma once
 
 #include "backend/cuda/kernels/attend_inputs.h"
