@@ -57,7 +57,7 @@ void time_attend(Gpu& gpu, const DeviceMemory& memory, const DeviceMemory& float
   fmt::print(
       "\nattention: us of the phase, of merging; cycles since the start (average / slowest) at the last "
       "tile's\n");
-  for (const int context : {1024, 32768}) {
+  for (const int context : {1024, 8192, 32768, 131072}) {
     for (const Heads& shape : shapes) {
       if (shape.window > 0 && context > 1024) continue;
       for (const int width : {1, 4}) {
@@ -112,7 +112,7 @@ void time_attend(Gpu& gpu, const DeviceMemory& memory, const DeviceMemory& float
         std::vector<long long> at(clocks.size() / sizeof(long long));
         gpu.to_host(at.data(), clocks.data(), clocks.size());
         gpu.finish();
-        fmt::print("{:12} {:5} width {} {:7.2f} {:6.2f} us ", shape.name, context, width, seconds[0] * 1e6,
+        fmt::print("{:12} {:6} width {} {:7.2f} {:6.2f} us ", shape.name, context, width, seconds[0] * 1e6,
                    seconds[1] * 1e6);
         for (int mark = 1; mark < kAttendMarks; ++mark) {
           double sum = 0, slowest = 0;

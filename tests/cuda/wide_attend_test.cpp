@@ -25,8 +25,11 @@ const Heads kHeads[] = {
     {"full_512_one_vector", 512, 8, 1, 64, false, true, 0, 100},
     {"full_64_one_vector_padded", 64, 2, 2, 5, false, true, 0, 70},
     {"full_128_far", 128, 2, 1, 16, false, false, 8000, 8800},
+    {"full_64_one_vector_farther", 64, 2, 1, 8, false, true, 32000, 33800},
+    {"full_16_farthest", 16, 2, 1, 4, false, false, 130000, 132200},
+    {"full_32_many_blocks", 32, 2, 1, 4, false, false, 0, 9000},
 };
-constexpr int kRows = 37, kPages = 36, kPage = 256, kBlocks = 48;
+constexpr int kRows = 37, kPages = 520, kPage = 256, kBlocks = 176;
 
 class CudaWideAttention : public test::GpuTest, public testing::WithParamInterface<Heads> {};
 INSTANTIATE_TEST_SUITE_P(Heads, CudaWideAttention, testing::ValuesIn(kHeads),

@@ -7,11 +7,12 @@
 // and each warp weights 16 dimensions of the values. Keys and values are the operand of 16 rows, queries that
 // of eight columns, so that up to eight cost half of what 16 do. Where the cache holds one vector n for K =
 // V, scores are (q * k_norm) n for the dimensions that do not turn, and the turned ones are rebuilt per tile.
-// Then, once all have met, the blocks of keys are merged (attend_merge.h). Time is not that of the bytes but
-// of the instructions that a warp has to issue one after another, so whatever is the same for all tiles is
-// worked out once, addresses are steps from one another, and loads that do not depend on one another are
-// issued together. Bytes: every visible key and value once per 16 queries, all but the first time from the
-// second-level cache.
+// Then, once all have met, the blocks of keys are merged (attend_merge.h). Few keys take the time not of the
+// bytes but of the instructions that a warp has to issue one after another, so whatever is the same for all
+// tiles is worked out once, addresses are steps from one another, and loads that do not depend on one another
+// are issued together. Of many keys a tile of K = V takes some 400 instructions of 16 warps, about as long as
+// its 32 KB from memory: one more spilled register or barrier in that loop is felt. Bytes: every visible key
+// and value once per 16 queries, all but the first time from the second-level cache.
 #pragma once
 
 #include "backend/cuda/kernels/attend_inputs.h"
@@ -26,8 +27,8 @@ class Attention : AttendInputs<kDim, kOne> {
       : Inputs(job, step, work),
         job_place_(job),
         step_place_(step),
-        turned_log_(kOne ? log_of_fours(job_.turns.pairs) : 0),
-        clocks_(thread_here() == 0 ? attend_.clocks : nullptr) {}
+        turned_log_(kOne ? log_of_fours(pairs()) : 0),
+        timed_(thread_here() == 0 && attend_.clocks != nullptr) {}
 
   __device__ __forceinline__ void run() {
     mark(0);
@@ -40,7 +41,12 @@ class Attention : AttendInputs<kDim, kOne> {
       const auto place = static_cast<unsigned>(i - shares.first);
       if (place >= KeyShares::kKept) keep_shares(job_place_, step_place_, i);
       share_ = load_words(&shares.kept[i - shares.first]);
-      take();
+      begin();
+      if (share_.queries <= 8) {
+        take<1>();
+      } else {
+        take<2>();
+      }
     }
     mark(7);
   }
@@ -48,77 +54,119 @@ class Attention : AttendInputs<kDim, kOne> {
  private:
   using Inputs = AttendInputs<kDim, kOne>;
   using Inputs::attend_, Inputs::job_, Inputs::step_, Inputs::plan_, Inputs::kind_, Inputs::share_;
-  using Inputs::keys, Inputs::values, Inputs::turned_stride, Inputs::kNextOnItsWay;
-  using Inputs::sees_first_, Inputs::sees_end_, Inputs::fresh_, Inputs::place_;
+  using Inputs::fresh_, Inputs::pairs;
   using Inputs::start_share, Inputs::make_heads, Inputs::fetch, Inputs::fetch_part;
+  using Inputs::work_, Inputs::keys, Inputs::values, Inputs::turned_stride, Inputs::kNextOnItsWay;
   using typename Inputs::P;
   using typename Inputs::T;
-  static constexpr int kEights = kQueries / 8;
   template <typename Type>
   __device__ __forceinline__ Type* at(int place) const {
     return Inputs::template at<Type>(place);
   }
-  using Queries = uint32_t[T::kOwnQueries][T::kStepsPerWarp][4];  // high and low parts of 16 dimensions
-  using Out = float[T::kOutTiles][kEights][4];
+
+  /// What a thread holds of so many eights of queries.
+  template <int kEights>
+  struct Held {
+    static constexpr int kOwn = T::kOwnQueries == 2 ? kEights : 1;  // eights that a warp scores
+    uint32_t queries[kOwn][T::kStepsPerWarp][4];                    // high and low parts of 16 dimensions
+    float scores[kOwn][4];                                          // of a tile
+    float out[T::kOutTiles][kEights][4];                            // of a block of keys
+  };
 
   __device__ __forceinline__ void mark(int which) const {
-    if (clocks_ != nullptr) clocks_[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
+    if (timed_) attend_.clocks[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
+  }
+  __device__ __forceinline__ int first_tile() const {
+    return share_.first & -T::kKeys;
+  }
+
+  /// A share begins: what its first tile needs is made, or on its way.
+  __device__ __forceinline__ void begin() {
+    const int first = first_tile();
+    start_share(first);
+    if (kOne) bring_page_turns(first);
+    make_heads(first);
+    fresh_ = share_.end;  // the others are in the cache
+    mark(1);
   }
 
   /// One share from its first key to its last.
+  template <int kEights>
   __device__ __forceinline__ void take() {
-    const KeyShare& share = share_;
-    const int first = share.first & -T::kKeys;
-    start_share(first);
-    [[maybe_unused]] KeyTurns<kDim> turns;
-    if (kOne) turns.load_own(attend_, first, thread_here(), turned_log_);
-    make_heads(first);
-    mark(1);
-    fresh_ = share.end;  // the others are in the cache
-    int block = share.block, block_end = share.block_end;
-    Queries queries = {};
-    Out out = {};
-    bool begins = true;
+    constexpr bool kHoists = kEights == 1;  // there are registers for what all tiles have alike
+    const int first = first_tile(), end = share_.end, own_thread = thread_here();
+    int block = share_.block - share_.block_offset, block_end = share_.block_end;
+    Held<kEights> held = {};
+    [[maybe_unused]] KeyTurns<kDim, P::kPairs> turns;
+    if (kOne) turns.load(job_.turns, pairs(), first, own_thread, turned_log_);
     int buffer = 0;
 #pragma unroll 1
-    for (int start = first; start < share.end; start += T::kKeys, buffer ^= 1) {
-      const int next = start + T::kKeys;
-      const bool more = next < share.end;
-      if (kOne) turns.load_shared(attend_, start, thread_here(), turned_log_);
+    for (int start = first; start < end; start += T::kKeys, buffer ^= 1) {
+      const int next = start + T::kKeys, thread = kHoists ? own_thread : thread_here();
+      const bool more = next < end;
       copy_wait<kNextOnItsWay ? 0 : 1>();
       __syncthreads();
       mark(2);
       if (start == first) {
-        load_queries(queries);
+        load_queries(thread, held);
         if (!kNextOnItsWay || more) __syncthreads();  // something comes where they were
       }
-      if (kNextOnItsWay && more) fetch(next, buffer ^ 1);
+      if (kNextOnItsWay && more) fetch(thread, next, buffer ^ 1);
+      if (kOne) turn_keys(thread, turns, start, buffer);
+      score(thread, buffer, held);
       if (kOne) {
-        turn_keys(turns, start, buffer);
         __syncthreads();
+        score_turned(thread, held);
+        __syncthreads();  // turned keys have been used
       }
-      score(queries, buffer);
+      put_scores(thread, held);
       __syncthreads();
       mark(3);
-      if (kOne && more) turns.load_own(attend_, next, thread_here(), turned_log_);
-      if (!kNextOnItsWay) fetch_part(0, next, buffer);
-      weigh(start, begins);
+      if (!kNextOnItsWay) fetch_part(thread, 0, next, buffer);
+      if (kOne && more && next % kCachePage == 0) bring_base(next);
+      weigh(thread, start);
       if (!kNextOnItsWay) copy_wait<1>();
       __syncthreads();
       mark(4);
-      total_ = fmaf(total_, factor_, warp_sum(weight_));
-      add_values(buffer, begins, out);
-      mark(5);
-      begins = next >= block_end;
-      if (begins || !more) {
-        put_block(block - share.block_offset, out);
-        if (more) block_end = KeyBlocks::start(attend_.sliding, ++block + 1);
+      if (kOne && more) turns.load(job_.turns, pairs(), next, thread, turned_log_);
+      add_values(thread, buffer, held);
+      if (thread / 32 < share_.queries) total_ = fmaf(total_, factor_, warp_sum(weight_));
+      if (next >= block_end || !more) {
+        mark(5);
+        put_block(thread, block++, held);
+        block_end = KeyBlocks::start(attend_.sliding, KeyBlocks::of(attend_.sliding, next) + 1);
       }
-      mark(6);
       if (!kNextOnItsWay) {
         if (more) __syncthreads();  // the values have been used
-        fetch_part(1, next, buffer);
+        fetch_part(thread, 1, next, buffer);
       }
+    }
+    mark(6);
+  }
+
+  /// What turns keys and is the same for many: for all the norm, for those of a page its rotations. By the
+  /// last warps, which have the least to do in steps of one row; as a group of copies where pairs are many.
+  __device__ __forceinline__ PageTurns page_turns() const {
+    return PageTurns(work_ + plan_.turning, pairs());
+  }
+  __device__ __forceinline__ void bring_page_turns(int start) const {
+    const int index = kBlockThreads - 1 - thread_here();
+    if (P::kPairs > 0 && index < pairs() / 2) {
+      copy_async(page_turns().norms(index),
+                 attend_.k_norm + (index < pairs() / 4 ? index * 4 : index * 4 - pairs() + kDim / 2));
+    } else if (P::kPairs == 0 && index < pairs()) {
+      page_turns().put_norm(index, __ldg(attend_.k_norm + index), __ldg(attend_.k_norm + index + kDim / 2));
+    }
+    bring_base(start);
+  }
+  __device__ __forceinline__ void bring_base(int start) const {
+    const int index = kBlockThreads - 1 - thread_here();
+    const auto* base = reinterpret_cast<const float2*>(job_.turns.base) + start / kCachePage * pairs();
+    if (P::kPairs > 0) {
+      if (index < pairs() / 2) copy_async(page_turns().bases(index), base + index * 2);
+      copy_commit();
+    } else if (index < pairs()) {
+      page_turns().put_base(index, __ldg(base + index));
     }
   }
 
@@ -127,135 +175,147 @@ class Attention : AttendInputs<kDim, kOne> {
     return warp / 2 % T::kSplit;
   }
   __device__ __forceinline__ static int first_eight(int warp) {
-    return warp / (2 * T::kSplit);
+    return T::kOwnQueries == 2 ? 0 : warp / (2 * T::kSplit);
   }
-  __device__ __forceinline__ bool has_eight(int eight) const {
-    return eight * 8 < share_.queries;
+  __device__ __forceinline__ static int first_key(int warp) {
+    return warp % 2 * 16;
   }
 
-  __device__ __forceinline__ void load_queries(Queries& queries) const {
-    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-    const uint16_t* from = at<uint16_t>(P::kQueryPlace) + split_of(warp) * T::kStepsPerWarp * 16 +
-                           split_place(lane, T::kStride, kQueries * T::kStride);
+  template <int kEights>
+  __device__ __forceinline__ void load_queries(int thread, Held<kEights>& held) const {
+    const int warp = thread / 32, eight = first_eight(warp);
+    if (eight >= kEights) return;
+    const uint16_t* from = at<uint16_t>(P::kQueryPlace) + eight * 8 * T::kStride +
+                           split_of(warp) * T::kStepsPerWarp * 16 +
+                           split_place(thread % 32, T::kStride, kQueries * T::kStride);
 #pragma unroll
-    for (int e = 0; e < T::kOwnQueries; ++e) {
-      const int eight = first_eight(warp) + e;
-      if (!has_eight(eight)) break;
+    for (int e = 0; e < Held<kEights>::kOwn; ++e) {
 #pragma unroll
       for (int s = 0; s < T::kStepsPerWarp; ++s)
-        load_matrices(queries[e][s], from + eight * 8 * T::kStride + s * 16);
+        load_matrices(held.queries[e][s], from + e * 8 * T::kStride + s * 16);
     }
   }
 
   /// The turned dimensions of the tile's keys, from the n they are made of; `turns` are this thread's first.
-  __device__ __forceinline__ void turn_keys(KeyTurns<kDim>& turns, int start, int buffer) const {
-    const int pairs = job_.turns.pairs, stride = turned_stride(), log = turned_log_;
-    auto* high = at<uint16_t>(plan_.turned);
-    const int low = T::kKeys * stride, padding = stride - 8 - 2 * pairs;
-    turns.use(pairs, thread_here(), log, keys(buffer), high, low);
+  __device__ __forceinline__ void turn_keys(int thread, KeyTurns<kDim, P::kPairs>& turns, int start,
+                                            int buffer) const {
+    const int stride = turned_stride(), log = turned_log_;
+    auto* high = at<uint16_t>(P::kTurned);
+    const int low = T::kKeys * stride;
+    [[maybe_unused]] const int padding = stride - 8 - 2 * pairs();
+    turns.use(page_turns(), pairs(), thread, log, keys(buffer), high, low);
+    if constexpr (P::kPairs == 0) {
 #pragma unroll 1
-    for (int i = thread_here() + kBlockThreads; i < T::kKeys << log; i += kBlockThreads) {
-      turns.load_own(attend_, start, i, log);
-      turns.load_shared(attend_, start, i, log);
-      turns.use(pairs, i, log, keys(buffer), high, low);
-    }
-    if (padding == 0) return;
-    for (int i = thread_here(); i < T::kKeys * padding; i += kBlockThreads) {
-      const int to = i / padding * stride + 2 * pairs + i % padding;
-      high[to] = high[low + to] = 0;
+      for (int i = thread + kBlockThreads; i < T::kKeys << log; i += kBlockThreads) {
+        turns.load(job_.turns, pairs(), start, i, log);
+        turns.use(page_turns(), pairs(), i, log, keys(buffer), high, low);
+      }
+      for (int i = thread; i < T::kKeys * padding; i += kBlockThreads) {
+        const int to = i / padding * stride + 2 * pairs() + i % padding;
+        high[to] = high[low + to] = 0;
+      }
     }
   }
 
   /// Scores of this warp's keys with its dimensions.
-  __device__ __forceinline__ void score(const Queries& queries, int buffer) const {
-    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-    const int split = split_of(warp), first_key = warp % 2 * 16, eight = first_eight(warp);
-    const bool works = has_eight(eight);
-    float sums[T::kOwnQueries][4] = {};
-    if (works) {
-      const uint16_t* key = keys(buffer) + first_key * T::kStride + split * T::kStepsPerWarp * 16 +
-                            rows_place(lane, T::kStride);
-      uint32_t a[T::kStepsPerWarp][4];
+  template <int kEights>
+  __device__ __forceinline__ void score(int thread, int buffer, Held<kEights>& held) const {
+    const int warp = thread / 32;
+    if (first_eight(warp) >= kEights) return;
+    const uint16_t* key = keys(buffer) + first_key(warp) * T::kStride +
+                          split_of(warp) * T::kStepsPerWarp * 16 + rows_place(thread % 32, T::kStride);
+    uint32_t a[T::kStepsPerWarp][4];
 #pragma unroll
-      for (int s = 0; s < T::kStepsPerWarp; ++s) load_matrices(a[s], key + s * 16);
+    for (int s = 0; s < T::kStepsPerWarp; ++s) load_matrices(a[s], key + s * 16);
 #pragma unroll
-      for (int e = 0; e < T::kOwnQueries; ++e) {
-        if (!has_eight(eight + e)) break;
+    for (int e = 0; e < Held<kEights>::kOwn; ++e) {
 #pragma unroll
-        for (int s = 0; s < T::kStepsPerWarp; ++s) {
-          const uint32_t(&b)[4] = queries[e][s];
-          mma(sums[e], a[s], b[0], b[1]);
-          mma(sums[e], a[s], b[2], b[3]);
-        }
-      }
-      if (kOne) score_turned(split, first_key, eight, sums);
+      for (float& sum : held.scores[e]) sum = 0;
     }
-    if (kOne) __syncthreads();  // turned keys have been used
-    if (!works) return;
-    float* to = at<float>(P::kScores) + ((split * kQueries + eight * 8) + lane % 4 * 2) * T::kScoreStride +
-                first_key + lane / 4;
 #pragma unroll
-    for (int e = 0; e < T::kOwnQueries; ++e, to += 8 * T::kScoreStride) {
-      to[0] = sums[e][0];
-      to[T::kScoreStride] = sums[e][1];
-      to[8] = sums[e][2];
-      to[T::kScoreStride + 8] = sums[e][3];
+    for (int s = 0; s < T::kStepsPerWarp; ++s) {
+#pragma unroll
+      for (int part = 0; part < 4; part += 2) {
+#pragma unroll
+        for (int e = 0; e < Held<kEights>::kOwn; ++e)
+          mma(held.scores[e], a[s], held.queries[e][s][part], held.queries[e][s][part + 1]);
+      }
     }
   }
-  __device__ __forceinline__ void score_turned(int split, int first_key, int eight,
-                                               float (&sums)[T::kOwnQueries][4]) const {
-    const int lane = thread_here() % 32, stride = turned_stride();
-    const uint16_t* key = at<uint16_t>(plan_.turned) + first_key * stride + rows_place(lane, stride);
+  /// The same with turned dimensions, once those of all keys are there.
+  template <int kEights>
+  __device__ __forceinline__ void score_turned(int thread, Held<kEights>& held) const {
+    const int warp = thread / 32, lane = thread % 32, eight = first_eight(warp), stride = turned_stride();
+    if (eight >= kEights) return;
+    const uint16_t* key = at<uint16_t>(P::kTurned) + first_key(warp) * stride + rows_place(lane, stride);
     const uint16_t* query = at<uint16_t>(plan_.turned_queries) + eight * 8 * stride +
                             split_place(lane, stride, kQueries * stride);
-#pragma unroll 1
-    for (int s = split; s < stride / 16; s += T::kSplit) {
-      uint32_t high[4], low[4], b[4];
+    const auto add = [&](int s) {
+      uint32_t high[4], low[4], b[Held<kEights>::kOwn][4];
       load_matrices(high, key + s * 16);
       load_matrices(low, key + T::kKeys * stride + s * 16);
 #pragma unroll
-      for (int e = 0; e < T::kOwnQueries; ++e) {
-        if (!has_eight(eight + e)) break;
-        load_matrices(b, query + e * 8 * stride + s * 16);
-        mma(sums[e], high, b[0], b[1]);
-        mma(sums[e], high, b[2], b[3]);
-        mma(sums[e], low, b[0], b[1]);
+      for (int e = 0; e < Held<kEights>::kOwn; ++e) load_matrices(b[e], query + e * 8 * stride + s * 16);
+#pragma unroll
+      for (int e = 0; e < Held<kEights>::kOwn; ++e) {
+        mma(held.scores[e], high, b[e][0], b[e][1]);
+        mma(held.scores[e], high, b[e][2], b[e][3]);
+        mma(held.scores[e], low, b[e][0], b[e][1]);
       }
+    };
+    if constexpr (turned_dims(P::kPairs) == T::kSplit * 16) {
+      add(split_of(warp));
+    } else {
+#pragma unroll 1
+      for (int s = split_of(warp); s < stride / 16; s += T::kSplit) add(s);
+    }
+  }
+  template <int kEights>
+  __device__ __forceinline__ void put_scores(int thread, const Held<kEights>& held) const {
+    const int warp = thread / 32, lane = thread % 32, eight = first_eight(warp);
+    if (eight >= kEights) return;
+    float* to = at<float>(P::kScores) +
+                ((split_of(warp) * kQueries + eight * 8) + lane % 4 * 2) * T::kScoreStride + first_key(warp) +
+                lane / 4;
+#pragma unroll
+    for (int e = 0; e < Held<kEights>::kOwn; ++e, to += 8 * T::kScoreStride) {
+      to[0] = held.scores[e][0];
+      to[T::kScoreStride] = held.scores[e][1];
+      to[8] = held.scores[e][2];
+      to[T::kScoreStride + 8] = held.scores[e][3];
     }
   }
 
-  /// The weights of a tile's keys for this warp's query, a key a lane.
-  __device__ __forceinline__ void weigh(int start, bool begins) {
-    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+  /// The weights of a tile's keys for this warp's query, a key a lane. Where a block of keys begins there is
+  /// nothing yet, and no highest score.
+  __device__ __forceinline__ void weigh(int thread, int start) {
+    const int warp = thread / 32, lane = thread % 32;
     if (warp >= share_.queries) return;
     const float* scores = at<float>(P::kScores) + warp * T::kScoreStride + lane;
+    const QuerySeen sees = load_words(at<const QuerySeen>(P::kSeen) + warp);
     float score = 0;
 #pragma unroll
     for (int w = 0; w < T::kSplit; ++w) score += scores[w * kQueries * T::kScoreStride];
-    const bool seen = start + lane >= sees_first_ && start + lane < sees_end_;
-    float highest = warp_highest(seen ? score : kNothing);
-    factor_ = 0;
-    if (!begins) {
-      highest = fmaxf(highest, most_);
-      factor_ = highest == kNothing ? 1.0f : expf(most_ - highest);
-      if (lane == 0) at<float>(plan_.rescale)[warp] = factor_;
-    }
+    const bool seen = start + lane >= sees.first && start + lane < sees.end;
+    const float highest = fmaxf(warp_highest(seen ? score : kNothing), most_);
+    factor_ = highest == kNothing ? 1.0f : expf(most_ - highest);
+    if (lane == 0) at<float>(P::kRescale)[warp] = factor_;
     most_ = highest;
     weight_ = seen ? expf(score - highest) : 0.0f;
     const Split parts = split_bf16(weight_, 0);
-    auto* high = at<uint16_t>(plan_.weights) + warp * T::kWeightStride + lane;
+    auto* high = at<uint16_t>(P::kWeights) + warp * T::kWeightStride + lane;
     high[0] = static_cast<uint16_t>(parts.high);
     high[kQueries * T::kWeightStride] = static_cast<uint16_t>(parts.low);
   }
 
   /// This warp's dimensions of the tile's values, weighted.
-  __device__ __forceinline__ void add_values(int buffer, bool begins, Out& out) const {
-    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-    if (warp * 16 >= kDim) return;
-    start_out(begins, lane, out);
+  template <int kEights>
+  __device__ __forceinline__ void add_values(int thread, int buffer, Held<kEights>& held) const {
+    const int warp = thread / 32, lane = thread % 32;
+    if (kDim < kWarps * 16 && warp * 16 >= kDim) return;
     const uint16_t* value = values(buffer) + warp * 16 + columns_place(lane, T::kStride);
     const uint16_t* weight =
-        at<uint16_t>(plan_.weights) + split_place(lane, T::kWeightStride, kQueries * T::kWeightStride);
+        at<uint16_t>(P::kWeights) + split_place(lane, T::kWeightStride, kQueries * T::kWeightStride);
     uint32_t a[2][T::kOutTiles][4];
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
@@ -263,68 +323,75 @@ class Attention : AttendInputs<kDim, kOne> {
       for (int i = 0; i < T::kOutTiles; ++i)
         load_transposed(a[s][i], value + s * 16 * T::kStride + kWarps * 16 * i);
     }
+    rescale(lane, held);
 #pragma unroll
     for (int e = 0; e < kEights; ++e) {
-      if (!has_eight(e)) break;
 #pragma unroll
       for (int s = 0; s < 2; ++s) {
         uint32_t b[4];
         load_matrices(b, weight + e * 8 * T::kWeightStride + s * 16);
 #pragma unroll
-        for (int i = 0; i < T::kOutTiles; ++i) {
-          mma(out[i][e], a[s][i], b[0], b[1]);
-          mma(out[i][e], a[s][i], b[2], b[3]);
-        }
+        for (int i = 0; i < T::kOutTiles; ++i) mma(held.out[i][e], a[s][i], b[0], b[1]);
+#pragma unroll
+        for (int i = 0; i < T::kOutTiles; ++i) mma(held.out[i][e], a[s][i], b[2], b[3]);
       }
     }
   }
   /// What was there before, relative to the highest score that there is now.
-  __device__ __forceinline__ void start_out(bool begins, int lane, Out& out) const {
-    float2 factor[kEights];
+  template <int kEights>
+  __device__ __forceinline__ void rescale(int lane, Held<kEights>& held) const {
 #pragma unroll
-    for (int e = 0; e < kEights; ++e)
-      factor[e] = begins ? make_float2(0, 0)
-                         : *reinterpret_cast<const float2*>(at<float>(plan_.rescale) + e * 8 + lane % 4 * 2);
+    for (int e = 0; e < kEights; ++e) {
+      const auto factor = *reinterpret_cast<const float2*>(at<float>(P::kRescale) + e * 8 + lane % 4 * 2);
 #pragma unroll
-    for (int i = 0; i < T::kOutTiles; ++i) {
-#pragma unroll
-      for (int e = 0; e < kEights; ++e) {
-        float(&to)[4] = out[i][e];
-        to[0] = begins ? 0 : to[0] * factor[e].x;
-        to[1] = begins ? 0 : to[1] * factor[e].y;
-        to[2] = begins ? 0 : to[2] * factor[e].x;
-        to[3] = begins ? 0 : to[3] * factor[e].y;
+      for (int i = 0; i < T::kOutTiles; ++i) {
+        float(&to)[4] = held.out[i][e];
+        to[0] *= factor.x;
+        to[1] *= factor.y;
+        to[2] *= factor.x;
+        to[3] *= factor.y;
       }
     }
   }
 
-  /// A block of keys ends.
-  __device__ __forceinline__ void put_block(int block, const Out& out) {
-    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+  /// A block of keys ends, and the next one begins with nothing.
+  template <int kEights>
+  __device__ __forceinline__ void put_block(int thread, int block, Held<kEights>& held) {
+    const int warp = thread / 32, lane = thread % 32;
     if (lane == 0 && warp < share_.queries)
-      reinterpret_cast<float2*>(attend_.weights)[place_ + block] = make_float2(most_, total_);
+      reinterpret_cast<float2*>(attend_.weights)[at<QuerySeen>(P::kSeen)[warp].place + block] =
+          make_float2(most_, total_);
     total_ = 0;
-    if (warp * 16 >= kDim) return;
+    most_ = kNothing;
+    if (kDim < kWarps * 16 && warp * 16 >= kDim) return;
 #pragma unroll
     for (int e = 0; e < kEights; ++e) {
-      if (!has_eight(e)) break;
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const int query = e * 8 + lane % 4 * 2 + c;
         if (query >= share_.queries) continue;
-        float* to = attend_.partials + static_cast<int64_t>(at<int>(plan_.places)[query] + block) * kDim +
-                    warp * 16 + lane / 4;
+        float* to = attend_.partials +
+                    static_cast<int64_t>(at<QuerySeen>(P::kSeen)[query].place + block) * kDim + warp * 16 +
+                    lane / 4;
 #pragma unroll
         for (int i = 0; i < T::kOutTiles; ++i) {
-          to[kWarps * 16 * i] = out[i][e][c];
-          to[kWarps * 16 * i + 8] = out[i][e][2 + c];
+          to[kWarps * 16 * i] = held.out[i][e][c];
+          to[kWarps * 16 * i + 8] = held.out[i][e][2 + c];
         }
+      }
+    }
+#pragma unroll
+    for (auto& tile : held.out) {
+#pragma unroll
+      for (auto& four : tile) {
+#pragma unroll
+        for (float& sum : four) sum = 0;
       }
     }
   }
 
   const int job_place_, step_place_, turned_log_;
-  long long* const clocks_;            // of the first thread
+  const bool timed_;                   // by the first thread
   float weight_ = 0, factor_ = 0;      // of this lane's key; of what came before it
   float most_ = kNothing, total_ = 0;  // of this warp's query in a block of keys
 };

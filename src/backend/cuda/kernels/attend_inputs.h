@@ -19,7 +19,7 @@ class AttendInputs {
       : attend_(*shared_at<const AttendJob>(job)),
         job_(attend_.own),
         step_(*shared_at<const Step>(step)),
-        plan_(attend_plan<kDim, kOne>(job_.turns.pairs)),
+        plan_(attend_plan<kDim, kOne>(pairs())),
         work_(work),
         kind_(attend_.sliding ? 0 : 1) {}
 
@@ -34,12 +34,14 @@ class AttendInputs {
   __device__ __forceinline__ uint16_t* values(int buffer) const {
     return keys(buffer) + (kOne ? 0 : T::kBytes / 2);
   }
-  __device__ __forceinline__ int turned_stride() const { return turned_dims(job_.turns.pairs) + 8; }
+  __device__ __forceinline__ int pairs() const { return P::kPairs > 0 ? P::kPairs : job_.turns.pairs; }
+  __device__ __forceinline__ int turned_stride() const { return turned_dims(pairs()) + 8; }
 
   /// A share begins: its first tile is on its way, and it is known what this warp's query is.
   __device__ __forceinline__ void start_share(int first) {
     fresh_ = job_.stores ? step_.row[rows().first].position : share_.end;
-    page_ = share_.page + job_.cache.page_offset;
+    from_ = first_page() + own_place(thread_here(), first);
+    find_next_page(first);
     fetch_first(first);
     find_query();
   }
@@ -51,10 +53,11 @@ class AttendInputs {
     const int query = share_.first_query + min(warp, share_.queries - 1), row = quotient(query, heads);
     row_ = rows().first + row;
     head_ = share_.kv_head * heads + query - row * heads;
-    sees_first_ = step_.row[row_].first[kind_];
-    sees_end_ = step_.row[row_].end[kind_];
-    place_ = (row_ * job_.heads + head_) * attend_.most_blocks;
-    if (thread_here() % 32 == 0) at<int>(plan_.places)[warp] = place_;
+    if (thread_here() % 32 == 0)
+      at<QuerySeen>(P::kSeen)[warp] = {.first = step_.row[row_].first[kind_],
+                                       .end = step_.row[row_].end[kind_],
+                                       .place = (row_ * job_.heads + head_) * attend_.most_blocks,
+                                       .unused = 0};
   }
 
   /// This layer's part of a page.
@@ -62,24 +65,69 @@ class AttendInputs {
     return cache_page(job_.cache, rows(), job_.step, key / kCachePage) + job_.cache.page_offset;
   }
 
+  __device__ __forceinline__ std::byte* first_page() const {
+    return const_cast<std::byte*>(share_.page) + job_.cache.page_offset;
+  }
+  /// The page after that of `start`, long before it is needed.
+  __device__ __forceinline__ void find_next_page(int start) {
+    const int next = (start & -kCachePage) + kCachePage;
+    if (next < share_.end) page_ = page_from(next);
+  }
+
   /// A key or value in its page.
   __device__ __forceinline__ int slot_of(int part, int key) const {
     return ((part * job_.cache.kv_heads + share_.kv_head) * kCachePage + (key & (kCachePage - 1))) * kDim * 2;
   }
 
+  // How threads share the copying of a tile: so many pieces of 16 bytes of a key, so many keys at once.
+  static constexpr int kPieces = kDim / 8;
+  static constexpr int kAhead = 2;  // tiles from the latest to the one that is prefetched
+  static constexpr int kAtOnce =
+      kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : static_cast<int>(T::kKeys);
+
+  /// Where this thread's piece of the first keys of a tile lies in its page.
+  __device__ __forceinline__ int own_place(int thread, int start) const {
+    return slot_of(0, start + thread / kPieces % T::kKeys) + thread % kPieces * 16;
+  }
+  /// Goes on to the next tile, at `start`.
+  __device__ __forceinline__ void turn_to(int thread, int start) {
+    if (start % kCachePage != 0) {
+      from_ += T::kKeys * kDim * 2;
+    } else {
+      from_ = page_ + own_place(thread, start);
+      find_next_page(start);
+    }
+  }
+  __device__ __forceinline__ int values_after_keys() const {
+    return job_.cache.kv_heads * (kCachePage * kDim * 2);
+  }
+
+  /// Keys or values of the tile at `start`, soon after the latest one, to the second-level cache: a tile or
+  /// two under way per block of threads are just what the memory needs, so that any delay would be one of
+  /// the memory. By the last threads, which have the least to do in steps of one row.
+  __device__ __forceinline__ void prefetch_tile(int thread, int part, int latest, int start) const {
+    constexpr int kLine = 128, kThreads = 128, kFirst = kBlockThreads - kThreads;
+    if (kDim < 256 || thread < kFirst || start >= share_.end) return;
+    const std::byte* from = start / kCachePage == latest / kCachePage
+                                ? from_ - thread * 16 + (start - latest) * (kDim * 2)
+                                : page_ + slot_of(0, start);
+    from += (part == 0 ? 0 : values_after_keys()) + (thread - kFirst) * kLine;
+#pragma unroll
+    for (int at = 0; at < T::kKeys * kDim * 2; at += kThreads * kLine) prefetch(from + at);
+  }
+
   /// Keys or values of the tile at `start`, as far as they lie in the share; those from fresh_ on are made by
   /// make_heads(), and all others are zero.
-  __device__ __forceinline__ void fetch_tile(int part, int start, uint16_t* tile) const {
-    constexpr int kPieces = kDim / 8;  // of 16 bytes, of a key
-    constexpr int kAtOnce = kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : T::kKeys;
-    const int thread = thread_here(), row = thread / kPieces, piece = thread % kPieces;
+  __device__ __forceinline__ void fetch_tile(int thread, int part, int start, uint16_t* tile) const {
+    const int row = thread / kPieces, piece = thread % kPieces;
     if (kAtOnce * kPieces < kBlockThreads && row >= kAtOnce) return;
-    const std::byte* from = page_ + slot_of(part, start + row) + piece * 16;
+    const std::byte* from = part == 0 ? from_ : from_ + values_after_keys();
     uint16_t* to = tile + row * T::kStride + piece * 8;
     const int end = min(fresh_, share_.end);
     if (start >= share_.first && start + T::kKeys <= end) {
 #pragma unroll
       for (int j = 0; j < T::kKeys; j += kAtOnce) copy_async(to + j * T::kStride, from + j * kDim * 2);
+      prefetch_tile(thread, part, start, start + kAhead * T::kKeys);
       return;
     }
 #pragma unroll
@@ -90,24 +138,26 @@ class AttendInputs {
     }
   }
   /// A tile, as a group of copies; or as two, for keys and then for values.
-  __device__ __forceinline__ void fetch(int start, int buffer) {
-    if (start % kCachePage == 0) page_ = page_from(start);
-    fetch_tile(0, start, keys(buffer));
-    if (!kOne) fetch_tile(1, start, values(buffer));
+  __device__ __forceinline__ void fetch(int thread, int start, int buffer) {
+    turn_to(thread, start);
+    fetch_tile(thread, 0, start, keys(buffer));
+    if (!kOne) fetch_tile(thread, 1, start, values(buffer));
     copy_commit();
   }
-  __device__ __forceinline__ void fetch_part(int part, int start, int buffer) {
+  __device__ __forceinline__ void fetch_part(int thread, int part, int start, int buffer) {
     if (start < share_.end) {
-      if (part == 0 && start % kCachePage == 0) page_ = page_from(start);
-      fetch_tile(part, start, part == 0 ? keys(buffer) : values(buffer));
+      if (part == 0) turn_to(thread, start);
+      fetch_tile(thread, part, start, part == 0 ? keys(buffer) : values(buffer));
     }
     copy_commit();
   }
   __device__ __forceinline__ void fetch_first(int start) {
-    fetch_tile(0, start, keys(0));
+    fetch_tile(thread_here(), 0, start, keys(0));
     if (!kNextOnItsWay) copy_commit();
-    if (!kOne) fetch_tile(1, start, values(0));
+    if (!kOne) fetch_tile(thread_here(), 1, start, values(0));
     copy_commit();
+    for (int part = 0; part < (kOne ? 1 : 2); ++part)
+      prefetch_tile(thread_here(), part, start, start + T::kKeys);
   }
 
   /// A head each for the warps: first the queries, then the step's own keys and values in this share.
@@ -157,7 +207,7 @@ class AttendInputs {
       store_bf16(head, reinterpret_cast<std::byte*>(tile + (key - start) * T::kStride), kHalf, lane);
     }
     if (here && share_.first_query != 0) return;
-    std::byte* page = key / kCachePage == start / kCachePage ? const_cast<std::byte*>(page_) : page_from(key);
+    std::byte* page = key / kCachePage == start / kCachePage ? first_page() : page_from(key);
     store_bf16(head, page + slot_of(part, key), kHalf, lane);
   }
   /// A query, in two parts.
@@ -179,7 +229,7 @@ class AttendInputs {
   /// norm of the keys.
   __device__ __forceinline__ void take_turned(Head<kFours>& head, const Head<kFours>& norm, int query,
                                               int lane) const {
-    const int pairs = job_.turns.pairs, stride = turned_stride(), low = kQueries * stride;
+    const int pairs = this->pairs(), stride = turned_stride(), low = kQueries * stride;
     const bool whole = pairs % 4 == 0;
     auto* to = at<uint16_t>(plan_.turned_queries) + query * stride;
 #pragma unroll
@@ -198,6 +248,7 @@ class AttendInputs {
         head.b[j].x[e] = e < count ? 0 : head.b[j].x[e] * norm.b[j].x[e];
       }
     }
+    if (P::kPairs > 0) return;
     const int padding = 2 * pairs + lane;  // fewer than 16
     if (padding < stride - 8) to[padding] = to[low + padding] = 0;
   }
@@ -208,10 +259,10 @@ class AttendInputs {
   const P plan_;
   const int work_, kind_;
   KeyShare share_ = {};
-  int row_ = 0, head_ = 0, place_ = 0;  // of this warp's query; its place in partials
-  int sees_first_ = 0, sees_end_ = 0;
-  int fresh_ = 0;  // keys from here on are not in the cache yet
-  const std::byte* page_ = nullptr;
+  int row_ = 0, head_ = 0;           // of this warp's query
+  int fresh_ = 0;                    // keys from here on are not in the cache yet
+  const std::byte* from_ = nullptr;  // this thread's piece of the latest tile's first keys
+  const std::byte* page_ = nullptr;  // the page after that of this tile
 };
 
 }  // namespace slip::backend::cuda

@@ -1,6 +1,6 @@
 // How attention is dealt out to blocks of threads: all keys of all queries in one line, tile after tile, cut
-// into equal parts; a block of keys belongs to the part it starts in. The first layer of its kind works it
-// out and the others find it, because finding out takes as long as the attention to some keys.
+// into equal parts, at the nearest start of a block of keys. The first layer of its kind works it out and the
+// others find it, because finding out takes as long as the attention to some keys.
 #pragma once
 
 #include "backend/cuda/kernels/attend_tile.h"
@@ -52,10 +52,14 @@ class ShareList {
   __device__ __forceinline__ int lines(int group) const {
     return (step_.group[group].count * heads_ + kQueries - 1) / kQueries * kv_heads_;
   }
-  /// The first block of keys that does not start before a tile.
-  __device__ __forceinline__ int block_from(int tile) const {
-    const int block = KeyBlocks::of(sliding_, tile * kTileKeys);
-    return KeyBlocks::start(sliding_, block) < tile * kTileKeys ? block + 1 : block;
+  /// Where to cut a group's keys that would be cut before tile `at` of `tiles`: at the start of a block, of
+  /// the two around it the nearer one. At the end of the keys, behind the last block.
+  __device__ __forceinline__ int cut_at(int start, int at, int tiles) const {
+    const int block = KeyBlocks::of(sliding_, (start + at) * kTileKeys);
+    const int before = start + at - KeyBlocks::start(sliding_, block) / kTileKeys;
+    const int end = KeyBlocks::start(sliding_, block + 1) / kTileKeys;
+    const int after = min(end - start, tiles) - at;
+    return before > after ? block + 1 : block;
   }
 
   /// A cut, moved behind the last tile of a line's keys where only that is left: to begin with other queries
@@ -75,8 +79,8 @@ class ShareList {
     const int tiles = length(group), start = first_tile(group);
     for (int line = max(low, 0) / tiles; line < lines(group) && line * tiles < high; ++line) {
       KeyShare share;
-      share.block = block_from(start + max(low - line * tiles, 0));
-      const int end_block = block_from(start + min(high - line * tiles, tiles));
+      share.block = cut_at(start, max(low - line * tiles, 0), tiles);
+      const int end_block = cut_at(start, min(high - line * tiles, tiles), tiles);
       if (share.block >= end_block) continue;
       share.group = group;
       share.kv_head = line % kv_heads_;

@@ -28,6 +28,39 @@ struct Tile {
 };
 static_assert(KeyBlocks::kShort == Tile<16>::kKeys);
 
+/// What turning the keys of a page takes and all of them have alike: the page's rotations and the norm, in
+/// shared memory, by fours of pairs.
+class PageTurns {
+ public:
+  __host__ __device__ static constexpr int bytes(int pairs) { return kArrays * fours(pairs) * 16; }
+
+  __device__ __forceinline__ PageTurns(int place, int pairs)
+      : all_(shared_at<float4>(place)), fours_(fours(pairs)) {}
+  __device__ __forceinline__ void put_base(int pair, float2 turn) const {
+    reinterpret_cast<float2*>(all_ + pair / 2 % 2 * fours_)[pair / 4 * 2 + pair % 2] = turn;
+  }
+  __device__ __forceinline__ void put_norm(int pair, float first, float second) const {
+    reinterpret_cast<float*>(all_ + 2 * fours_)[pair] = first;
+    reinterpret_cast<float*>(all_ + 3 * fours_)[pair] = second;
+  }
+  /// Where two pairs' rotations go, and four pairs' norms, of which there are two halves.
+  __device__ __forceinline__ float4* bases(int two) const { return all_ + two % 2 * fours_ + two / 2; }
+  __device__ __forceinline__ float4* norms(int index) const { return all_ + 2 * fours_ + index; }
+  __device__ __forceinline__ float4 get(int which, int four) const { return all_[which * fours_ + four]; }
+
+ private:
+  static constexpr int kArrays = 4;  // rotations of two pairs and of the other two; norms of both halves
+  __host__ __device__ static constexpr int fours(int pairs) { return (pairs + 3) / 4; }
+
+  float4* all_;
+  int fours_;
+};
+
+/// Keys that a query sees, and its place in partials.
+struct alignas(16) QuerySeen {
+  int first, end, place, unused;
+};
+
 /// Places in shared memory. Of large heads with keys and values there is one tile at a time, of all others
 /// the next one is on its way.
 template <int kDim, bool kOne>
@@ -36,15 +69,20 @@ struct AttendPlan {
   static constexpr int kBuffers = kOne || kDim <= 256 ? 2 : 1;
   static constexpr int kTileBytes = kOne ? T::kBytes : 2 * T::kBytes;  // keys, then values
   static constexpr int kTiles = 0;
-  static constexpr int kScores = kBuffers * kTileBytes;  // [split][query][key]
+  static constexpr int kWeights = kBuffers * kTileBytes;  // [high, low][query][key]
+  static constexpr int kRescale = kWeights + 2 * kQueries * T::kWeightStride * 2;
+  static constexpr int kSeen = kRescale + kQueries * 4;                      // QuerySeen of every query
+  static constexpr int kScores = kSeen + kQueries * int{sizeof(QuerySeen)};  // [split][query][key]
   // Queries until they are in registers, high parts and low parts: where the second tile or the scores come.
   static constexpr int kQueryBytes = 2 * kQueries * T::kStride * 2;
   static constexpr int kQueryPlace = kBuffers == 2 ? kTileBytes : kScores;
   static constexpr int kScoreBytes = T::kSplit * kQueries * T::kScoreStride * 4;
   static_assert(kBuffers == 1 || kQueryBytes <= kTileBytes);
+  static constexpr int kTurned = kScores;  // where K = V, turned keys lie where scores come
+  // Pairs that turn where K = V: of large heads, whose time matters, as many as all models turn; 0 = any.
+  static constexpr int kPairs = kOne && kDim >= 256 ? kDim / 8 : 0;
 
-  int turned = 0;  // where K = V, turned keys lie where scores come
-  int turned_queries = 0, weights = 0, rescale = 0, places = 0, end = 0;
+  int turned_queries = 0, turning = 0, end = 0;  // where K = V: turned dimensions of queries; PageTurns
 };
 
 __host__ __device__ constexpr int turned_dims(int pairs) {
@@ -60,12 +98,9 @@ __host__ __device__ constexpr AttendPlan<kDim, kOne> attend_plan(int pairs) {
   if (P::kBuffers == 1 && P::kQueryBytes > shared) shared = P::kQueryBytes;
   if (turned_bytes > shared) shared = turned_bytes;
   P plan;
-  plan.turned = P::kScores;
   plan.turned_queries = P::kScores + shared;
-  plan.weights = plan.turned_queries + 2 * kQueries * stride * 2;
-  plan.rescale = plan.weights + 2 * kQueries * T::kWeightStride * 2;
-  plan.places = plan.rescale + kQueries * 4;
-  plan.end = plan.places + kQueries * 4;
+  plan.turning = plan.turned_queries + 2 * kQueries * stride * 2;
+  plan.end = plan.turning + (kOne ? PageTurns::bytes(pairs) : 0);
   return plan;
 }
 
@@ -106,38 +141,35 @@ __device__ __forceinline__ int log_of_fours(int pairs) {
   while (4 << log < pairs) ++log;
   return log;
 }
-/// What it takes to turn four pairs of a key: a thread has those at `index`, where a key has 2^log fours.
-template <int kDim>
+/// Four pairs of a key and their rotations: a thread has those at `index`, where a key has 2^log fours.
+/// `kPairs`: so many turn; 0 = any number.
+template <int kDim, int kPairs>
 struct KeyTurns {
   FourTurns turn;
-  Four a = {}, b = {};  // the norm
+  static constexpr int kKeys = Tile<kDim>::kKeys;
 
-  /// What is another for every key, and then what all keys have alike: most of it is near by then.
-  __device__ __forceinline__ void load_own(const AttendJob& job, int start, int index, int log) {
+  __device__ __forceinline__ static bool is_there(int key, int pair, int pairs) {
+    return kPairs * kKeys == 4 * kBlockThreads || (key < kKeys && pair < pairs);
+  }
+  __device__ __forceinline__ void load(const Turns& turns, int pairs, int start, int index, int log) {
     const int key = index >> log, pair = (index - (key << log)) * 4;
-    if (pair < job.own.turns.pairs && key < Tile<kDim>::kKeys)
-      turn.load_page(job.own.turns, start + key, pair);
+    if (is_there(key, pair, pairs)) turn.load_page(turns, pairs, start % kCachePage + key, pair);
   }
-  __device__ __forceinline__ void load_shared(const AttendJob& job, int start, int index, int log) {
-    const int pair = (index - (index >> log << log)) * 4;
-    if (pair >= job.own.turns.pairs) return;
-    a = four_of(__ldg(reinterpret_cast<const float4*>(job.k_norm + pair)));
-    b = four_of(__ldg(reinterpret_cast<const float4*>(job.k_norm + pair + kDim / 2)));
-    turn.load_base(job.own.turns, start, pair);
-  }
-  __device__ __forceinline__ void use(int pairs, int index, int log, const uint16_t* n, uint16_t* high,
-                                      int low) const {
-    const int key = index >> log, pair = (index - (key << log)) * 4, stride = turned_dims(pairs) + 8;
-    if (pair >= pairs || key >= Tile<kDim>::kKeys) return;
+  __device__ __forceinline__ void use(const PageTurns& page, int pairs, int index, int log, const uint16_t* n,
+                                      uint16_t* high, int low) {
+    const int key = index >> log, four = index - (key << log), pair = four * 4;
+    if (!is_there(key, pair, pairs)) return;
     const uint16_t* row = n + key * Tile<kDim>::kStride + pair;
-    const auto values = [](const uint16_t* from, const Four& norm) {
-      const uint2 four = *reinterpret_cast<const uint2*>(from);
-      return Four{{bf16_low(four.x) * norm.x[0], bf16_high(four.x) * norm.x[1], bf16_low(four.y) * norm.x[2],
-                   bf16_high(four.y) * norm.x[3]}};
+    turn.set_base(page.get(0, four), page.get(1, four));
+    const auto values = [](const uint16_t* from, const float4& norm) {
+      const uint2 two = *reinterpret_cast<const uint2*>(from);
+      return Four{{bf16_low(two.x) * norm.x, bf16_high(two.x) * norm.y, bf16_low(two.y) * norm.z,
+                   bf16_high(two.y) * norm.w}};
     };
-    Four x = values(row, a), y = values(row + kDim / 2, b);
+    Four x = values(row, page.get(2, four)), y = values(row + kDim / 2, page.get(3, four));
     turn_four(x, y, turn, 4);
     const SplitFour one = split_four(x), two = split_four(y);
+    const int stride = turned_dims(pairs) + 8;
     const bool whole = pairs % 4 == 0;
     uint16_t* to = high + key * stride + pair;
     store_turned(to, one.high, pairs - pair, whole);

@@ -27,8 +27,13 @@ struct Turn {
   float cosine, sine;
 };
 __device__ __forceinline__ Turn turned(const Turn& base, const Turn& page) {
-  return {base.cosine * page.cosine - base.sine * page.sine,
-          base.sine * page.cosine + base.cosine * page.sine};
+  return {fmaf(base.cosine, page.cosine, -(base.sine * page.sine)),
+          fmaf(base.sine, page.cosine, base.cosine * page.sine)};
+}
+__device__ __forceinline__ void turn_pair(float& x, float& y, const Turn& turn) {
+  const float before = x;
+  x = fmaf(x, turn.cosine, -(y * turn.sine));
+  y = fmaf(y, turn.cosine, before * turn.sine);
 }
 __device__ __forceinline__ Turn turn_at(const Turns& turns, int position, int pair) {
   const auto read = [](const float* table, int index) {
@@ -45,31 +50,31 @@ class FourTurns {
  public:
   FourTurns() = default;
   __device__ __forceinline__ FourTurns(const Turns& turns, int position, int first) {
-    load_base(turns, position, first);
-    load_page(turns, position, first);
+    const auto at = static_cast<unsigned>(position);
+    read(turns.base, static_cast<int>(at / kCachePage) * turns.pairs, first, turns.pairs, base_);
+    load_page(turns, turns.pairs, static_cast<int>(at % kCachePage), first);
   }
-  __device__ __forceinline__ void load_base(const Turns& turns, int position, int first) {
-    const int row = static_cast<int>(static_cast<unsigned>(position) / kCachePage);
-    read(turns.base, row * turns.pairs, first, turns.pairs, base_);
+  /// Those of a place in a page, of so many pairs.
+  __device__ __forceinline__ void load_page(const Turns& turns, int pairs, int place, int first) {
+    read(turns.page, place * pairs, first, pairs, page_);
   }
-  __device__ __forceinline__ void load_page(const Turns& turns, int position, int first) {
-    const int row = static_cast<int>(static_cast<unsigned>(position) % kCachePage);
-    read(turns.page, row * turns.pairs, first, turns.pairs, page_);
-  }
+  __device__ __forceinline__ void set_base(const float4& one, const float4& two) { put(one, two, base_); }
   __device__ __forceinline__ Turn at(int which) const { return turned(base_[which], page_[which]); }
 
  private:
+  __device__ __forceinline__ static void put(const float4& one, const float4& two, Turn (&to)[4]) {
+    to[0] = {one.x, one.y};
+    to[1] = {one.z, one.w};
+    to[2] = {two.x, two.y};
+    to[3] = {two.z, two.w};
+  }
   __device__ __forceinline__ static void read(const float* table, int row, int first, int pairs,
                                               Turn (&to)[4]) {
     const auto* from = reinterpret_cast<const float2*>(table) + row + first;
     if (pairs % 4 == 0) {  // then they come in whole words of 16 bytes, all or none of them
       if (first >= pairs) return;
       const auto* fours = reinterpret_cast<const float4*>(from);
-      const float4 one = __ldg(fours), two = __ldg(fours + 1);
-      to[0] = {one.x, one.y};
-      to[1] = {one.z, one.w};
-      to[2] = {two.x, two.y};
-      to[3] = {two.z, two.w};
+      put(__ldg(fours), __ldg(fours + 1), to);
       return;
     }
 #pragma unroll

@@ -93,10 +93,7 @@ __device__ __forceinline__ void norm_head(Head<kFours>& head, const float* weigh
 __device__ __forceinline__ void turn_four(Four& a, Four& b, const FourTurns& turns, int count) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
-    const float x = a.x[e], y = b.x[e];
-    const Turn turn = turns.at(e);
-    a.x[e] = e < count ? x * turn.cosine - y * turn.sine : x;
-    b.x[e] = e < count ? y * turn.cosine + x * turn.sine : y;
+    if (e < count) turn_pair(a.x[e], b.x[e], turns.at(e));
   }
 }
 /// From the j-th four of a lane on.

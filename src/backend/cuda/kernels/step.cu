@@ -26,7 +26,11 @@ int align(int bytes) {
 int attend_bytes(const AttendJob& job) {
   const bool k_is_v = job.own.cache.k_is_v;
   const int pairs = job.own.turns.pairs;
-  switch (job.own.cache.head_dim) {
+  const int head_dim = job.own.cache.head_dim;
+  if (k_is_v && head_dim >= 256 && pairs != head_dim / 8)  // AttendPlan::kPairs
+    fail_gpu("the CUDA kernels turn a quarter of large heads, and this model turns " +
+             std::to_string(2 * pairs) + " of " + std::to_string(head_dim) + " dimensions; use --device cpu");
+  switch (head_dim) {
     case 16: return attend_space<16>(k_is_v, pairs);
     case 32: return attend_space<32>(k_is_v, pairs);
     case 64: return attend_space<64>(k_is_v, pairs);
@@ -35,8 +39,7 @@ int attend_bytes(const AttendJob& job) {
     case 512: return attend_space<512>(k_is_v, pairs);
     default: break;
   }
-  fail_gpu("the CUDA kernels have no heads of size " + std::to_string(job.own.cache.head_dim) +
-           "; use --device cpu");
+  fail_gpu("the CUDA kernels have no heads of size " + std::to_string(head_dim) + "; use --device cpu");
 }
 
 /// What a phase that is no product keeps in shared memory.

@@ -59,31 +59,35 @@ struct alignas(16) Step {
 
 /// Fixed cuts by absolute position, so that a row's attention is split the same way in any company: short
 /// blocks in the window and at the start, where parallel work is scarce, longer ones further out, where there
-/// are many and merging them costs.
+/// are many and merging them costs. A block of threads takes whole blocks of keys, so they stay well below
+/// what falls to one of 132 at that distance: of 32,768 keys of one kv head that is 8 tiles of 32.
 struct KeyBlocks {
   static constexpr int kShort = 32, kShortEnd = 2048;  // and in windows
   static constexpr int kNear = 64, kNearEnd = 8192;
-  static constexpr int kMiddle = 512, kMiddleEnd = 65536;
-  static constexpr int kFar = 2048;
+  static constexpr int kMiddle = 128, kMiddleEnd = 32768;
+  static constexpr int kFar = 256, kFarEnd = 131072;
+  static constexpr int kFarthest = 512;
+  // Blocks before the end of each.
   static constexpr int kShortCount = kShortEnd / kShort;
-  static constexpr int kNearCount = (kNearEnd - kShortEnd) / kNear;
-  static constexpr int kMiddleCount = (kMiddleEnd - kNearEnd) / kMiddle;
+  static constexpr int kNearCount = kShortCount + (kNearEnd - kShortEnd) / kNear;
+  static constexpr int kMiddleCount = kNearCount + (kMiddleEnd - kNearEnd) / kMiddle;
+  static constexpr int kFarCount = kMiddleCount + (kFarEnd - kMiddleEnd) / kFar;
 
   static constexpr int of(bool sliding, int position) {
     const auto at = static_cast<unsigned>(position);  // shifts, not divisions
     if (sliding || position < kShortEnd) return static_cast<int>(at / kShort);
     if (position < kNearEnd) return kShortCount + static_cast<int>((at - kShortEnd) / kNear);
-    if (position < kMiddleEnd) return kShortCount + kNearCount + static_cast<int>((at - kNearEnd) / kMiddle);
-    return kShortCount + kNearCount + kMiddleCount + static_cast<int>((at - kMiddleEnd) / kFar);
+    if (position < kMiddleEnd) return kNearCount + static_cast<int>((at - kNearEnd) / kMiddle);
+    if (position < kFarEnd) return kMiddleCount + static_cast<int>((at - kMiddleEnd) / kFar);
+    return kFarCount + static_cast<int>((at - kFarEnd) / kFarthest);
   }
   /// First position of a block.
   static constexpr int start(bool sliding, int block) {
     if (sliding || block < kShortCount) return block * kShort;
-    block -= kShortCount;
-    if (block < kNearCount) return kShortEnd + block * kNear;
-    block -= kNearCount;
-    if (block < kMiddleCount) return kNearEnd + block * kMiddle;
-    return kMiddleEnd + (block - kMiddleCount) * kFar;
+    if (block < kNearCount) return kShortEnd + (block - kShortCount) * kNear;
+    if (block < kMiddleCount) return kNearEnd + (block - kNearCount) * kMiddle;
+    if (block < kFarCount) return kMiddleEnd + (block - kMiddleCount) * kFar;
+    return kFarEnd + (block - kFarCount) * kFarthest;
   }
   /// The most that a window can touch, of `rows` consecutive rows.
   static constexpr int most_of_window(int window, int rows) { return (window + rows + 1) / kShort + 2; }

@@ -273,10 +273,10 @@ class WideAttention {
         continue;
       }
       const uint16_t* row = keys + key * T::kStride;
-      const float a = bf16_low(row[pair]) * __ldg(job_.k_norm + pair);
-      const float b = bf16_low(row[pair + kDim / 2]) * __ldg(job_.k_norm + pair + kDim / 2);
-      const Turn turn = turn_at(job_.own.turns, start + key, pair);
-      const Split split = split_bf16(a * turn.cosine - b * turn.sine, b * turn.cosine + a * turn.sine);
+      float a = bf16_low(row[pair]) * __ldg(job_.k_norm + pair);
+      float b = bf16_low(row[pair + kDim / 2]) * __ldg(job_.k_norm + pair + kDim / 2);
+      turn_pair(a, b, turn_at(job_.own.turns, start + key, pair));
+      const Split split = split_bf16(a, b);
       high[key * stride + pair] = static_cast<uint16_t>(split.high);
       high[key * stride + pairs + pair] = static_cast<uint16_t>(split.high >> 16);
       low[key * stride + pair] = static_cast<uint16_t>(split.low);
