@@ -28,49 +28,77 @@ constexpr TableKind kTables[] = {{"bf16", 16, 0},         {"affine8", 8, 64},   
                                  {"affine4", 4, 64},      {"affine4by32", 4, 32}, {"affine8by32", 8, 32},
                                  {"affine4by128", 4, 128}};
 
-class CudaEmbed : public test::GpuTest, public testing::WithParamInterface<TableKind> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, CudaEmbed, testing::ValuesIn(kTables),
+OwnedMatrix table_of(const TableKind& kind, int64_t rows, int64_t cols) {
+  if (kind.bits == 16) return test::random_float_matrix(tensor::DType::kBf16, rows, cols, 3);
+  return test::random_affine_matrix(kind.bits, kind.group, tensor::DType::kBf16, rows, cols, 3);
+}
+
+class CudaNextDraft : public test::GpuTest {
+ protected:
+  /// The tokens that are drawn by these rules from lists of the best, and to `out` [row][2 * cols] their
+  /// embeddings; tokens 5 and 24 are embedded as token 2.
+  std::vector<int> next(const std::vector<BestTokens>& lists, const std::vector<Drawing>& drawings,
+                        const OwnedMatrix& table, int turn, std::vector<float>* out = nullptr) {
+    const int count = static_cast<int>(lists.size());
+    const auto cols = static_cast<size_t>(table.matrix.cols);
+    DeviceMemory memory, best(lists.size() * sizeof(BestTokens), "test data");
+    DeviceMemory rules(drawings.size() * sizeof(Drawing), "test data");
+    DeviceMemory inputs(lists.size() * 2 * cols * sizeof(float), "test data");
+    const PackedMatrix packed = test::upload_matrix(gpu(), table.matrix, table.matrix.rows, nullptr, memory);
+    gpu().to_device(best.data(), lists.data(), best.size());
+    gpu().to_device(rules.data(), drawings.data(), rules.size());
+    gpu().clear(inputs.data(), inputs.size());
+    StepList list;
+    list.add(StepKind::kNextDraft,
+             NextDraftJob{.rows = count,
+                          .turn = turn,
+                          .drawings = reinterpret_cast<const Drawing*>(rules.data()),
+                          .best = reinterpret_cast<BestTokens*>(best.data()),
+                          .table = packed,
+                          .scale = kScale,
+                          .out = reinterpret_cast<float*>(inputs.data()),
+                          .stride = static_cast<int64_t>(2 * cols),
+                          .placeholders = {5, 24},
+                          .placeholder_count = 2,
+                          .pad = 2},
+             0);
+    list.finish(gpu(), count);
+    list.start(gpu(), nullptr);
+    std::vector<BestTokens> after(lists.size());
+    gpu().to_host(after.data(), best.data(), best.size());
+    gpu().finish();
+    if (out != nullptr) *out = test::download(gpu(), inputs, lists.size() * 2 * cols);
+    std::vector<int> tokens;
+    for (const BestTokens& one : after) tokens.push_back(one.next);
+    return tokens;
+  }
+  static constexpr float kScale = 61.97f;
+};
+
+class CudaNextDraftOf : public CudaNextDraft, public testing::WithParamInterface<TableKind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaNextDraftOf, testing::ValuesIn(kTables),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // Low and tall matrices, whose tiles differ; columns that end with a whole piece, or with half of one.
-TEST_P(CudaEmbed, GivesTheBitsOfTheCheckpointsRows) {
+TEST_P(CudaNextDraftOf, EmbedsWithTheBitsOfTheCheckpoint) {
   const TableKind kind = GetParam();
   for (const int64_t rows : {37, 8200}) {
     for (const int64_t cols : {128, 320, 384}) {
       if (kind.group != 0 && cols % kind.group != 0) continue;
-      const OwnedMatrix source =
-          kind.bits == 16
-              ? test::random_float_matrix(tensor::DType::kBf16, rows, cols, 3)
-              : test::random_affine_matrix(kind.bits, kind.group, tensor::DType::kBf16, rows, cols, 3);
-      DeviceMemory memory;
-      const PackedMatrix packed = test::upload_matrix(gpu(), source.matrix, rows, nullptr, memory);
+      const OwnedMatrix table = table_of(kind, rows, cols);
       const std::vector<int> tokens = {0, 7, 8, 15, 16, 5, static_cast<int>(rows) - 1, 24, 35};
-      const auto count = static_cast<int>(tokens.size());
-      DeviceMemory drawn(tokens.size() * sizeof(int), "test data");
-      gpu().to_device(drawn.data(), tokens.data(), drawn.size());
-      const int64_t stride = 2 * cols;
-      DeviceMemory out(tokens.size() * static_cast<size_t>(stride) * sizeof(float), "test data");
-      gpu().clear(out.data(), out.size());
-      EmbedJob job{.table = packed,
-                   .rows = count,
-                   .tokens = reinterpret_cast<const int*>(drawn.data()),
-                   .scale = 61.97f,
-                   .out = reinterpret_cast<float*>(out.data()),
-                   .stride = stride,
-                   .placeholders = {5, 24},
-                   .placeholder_count = 2,
-                   .pad = 2};
-      StepList list;
-      list.add(StepKind::kEmbed, job, 0);
-      list.finish(gpu(), count);
-      list.start(gpu(), nullptr);
-      gpu().finish();
-      const auto got = test::download(gpu(), out, tokens.size() * static_cast<size_t>(stride));
-      tensor::RowReader reader(source.matrix);
-      std::vector<float> want(static_cast<size_t>(stride));  // nothing beside the embedding
+      std::vector<BestTokens> lists(tokens.size());
+      for (size_t n = 0; n < tokens.size(); ++n) {
+        lists[n].count = 1;
+        lists[n].tokens[0] = {1.5f, tokens[n]};
+      }
+      std::vector<float> got, want(static_cast<size_t>(2 * cols));  // nothing beside the embedding
+      const std::vector<Drawing> greedy(tokens.size(), drawing_of({}, static_cast<int>(rows)));
+      EXPECT_EQ(next(lists, greedy, table, 0, &got), tokens);
+      tensor::RowReader reader(table.matrix);
       for (size_t n = 0; n < tokens.size(); ++n) {
         reader.floats(tokens[n] == 5 || tokens[n] == 24 ? 2 : tokens[n], want.data());
-        for (size_t c = 0; c < static_cast<size_t>(cols); ++c) want[c] *= 61.97f;
+        for (size_t c = 0; c < static_cast<size_t>(cols); ++c) want[c] *= kScale;
         EXPECT_EQ(std::memcmp(&got[n * want.size()], want.data(), want.size() * sizeof(float)), 0)
             << rows << " x " << cols << ", token " << tokens[n];
       }
@@ -104,73 +132,49 @@ std::vector<sample::Options> drawn_options() {
   return all;
 }
 
-class CudaDraw : public test::GpuTest {};
-
 // Smooth rows, rows of a few equal values, and rows where all but some tokens are impossible.
-TEST_F(CudaDraw, IsTheSamplersOwn) {
-  constexpr int kVocab = 700, kDraws = test::kEmulated ? 24 : 400;
+TEST_F(CudaNextDraft, DrawsWhatTheSamplerDraws) {
+  constexpr int kVocab = 700, kDraws = test::kEmulated ? 60 : 600;
+  const OwnedMatrix table = table_of({"", 4, 64}, kVocab, 64);
   sample::Sampler sampler(kVocab);
   std::vector<sample::Options> options = drawn_options();
-  const int count = static_cast<int>(options.size());
-  DeviceMemory found(sizeof(Found) * kMaxRows * kMostPickChunks * kMostCandidates, "test data");
-  DeviceMemory counters(2 * kMaxRows * sizeof(uint32_t), "test data"), step(sizeof(Step), "test data");
-  DeviceMemory drawings(sizeof(Drawing) * kMaxRows, "test data"), drawn(sizeof(int) * kMaxRows, "test data");
-  PinnedMemory out(sizeof(BestTokens) * kMaxRows, "test data");
-  gpu().clear(counters.data(), counters.size());
-  auto host = std::make_unique<Step>();
-  for (int n = 0; n < count; ++n) {
-    host->best[n] = sample::enough(options[static_cast<size_t>(n)], 0);
-    host->out_rows[n] = n;
-  }
-  gpu().to_device(step.data(), host.get(), sizeof(Step));
-  std::vector<int> seen(kVocab);
+  int others = 0;
   for (int draw = 0; draw < kDraws; ++draw) {
-    std::vector<float> logits(static_cast<size_t>(count * kVocab));
-    std::vector<Drawing> rules;
     const int turn = draw % 5;
+    std::vector<std::vector<float>> rows(options.size(), std::vector<float>(kVocab));
+    std::vector<Drawing> drawings;
+    std::vector<BestTokens> lists;
     for (size_t n = 0; n < options.size(); ++n) {
       for (size_t i = 0; i < kVocab; ++i) {
         const float value = test::noise(static_cast<uint64_t>(draw), n * kVocab + i);
-        logits[n * kVocab + i] = draw % 3 == 0   ? 9 * value
-                                 : draw % 3 == 1 ? std::round(2 * value)
-                                 : value < 0.97f ? -INFINITY
-                                                 : 40 * value;
+        rows[n][i] = draw % 3 == 0   ? 9 * value
+                     : draw % 3 == 1 ? std::round(2 * value)
+                     : value < 0.97f ? -INFINITY
+                                     : 40 * value;
       }
       options[n].seed = static_cast<uint64_t>(draw / 2);
-      rules.push_back(drawing_of(rule_for(options[n], 100 + draw), kVocab));
+      drawings.push_back(drawing_of(rule_for(options[n], 100 + draw), kVocab));
+      lists.push_back(test::best_tokens(rows[n], sample::enough(options[n], 0)));
     }
-    gpu().to_device(drawings.data(), rules.data(), rules.size() * sizeof(Drawing));
-    const DeviceMemory scores = test::upload(gpu(), logits);
-    auto* zeros = reinterpret_cast<uint32_t*>(counters.data());
-    const PickJob job{.rows = count,
-                      .size = kVocab,
-                      .chunks = 1 + draw % 3,
-                      .scores = test::floats(scores),
-                      .stride = kVocab,
-                      .found = reinterpret_cast<Found*>(found.data()),
-                      .finished = zeros,
-                      .damaged = zeros + kMaxRows,
-                      .out = reinterpret_cast<BestTokens*>(out.data()),
-                      .drawings = reinterpret_cast<const Drawing*>(drawings.data()),
-                      .drawn = reinterpret_cast<int*>(drawn.data()),
-                      .turn = turn};
-    StepList list;
-    list.add(StepKind::kPick, job, 0);
-    list.finish(gpu(), count);
-    list.start(gpu(), reinterpret_cast<const Step*>(step.data()));
-    std::vector<int> got(kMaxRows);
-    gpu().to_host(got.data(), drawn.data(), drawn.size());
-    gpu().finish();
+    const std::vector<int> got = next(lists, drawings, table, turn);
     for (size_t n = 0; n < options.size(); ++n) {
-      const std::span<const float> row(&logits[n * kVocab], kVocab);
-      const int want = sampler.sample(row, {}, options[n], 100 + draw + turn).token;
+      const int want = sampler.sample(rows[n], {}, options[n], 100 + draw + turn).token;
       EXPECT_EQ(got[n], want) << "draw " << draw << ", options " << n;
-      EXPECT_EQ(reinterpret_cast<const BestTokens*>(out.data())[n].next, want);
-      if (!options[n].greedy() && options[n].top_k > 1 && row[static_cast<size_t>(want)] < 100)
-        seen[static_cast<size_t>(want)] = 1;
+      others += want != lists[n].tokens[0].id ? 1 : 0;
     }
   }
-  EXPECT_GT(std::count(seen.begin(), seen.end(), 1), kDraws);  // draws, not just the best
+  EXPECT_GT(others, 2 * kDraws);  // draws, not just the best
+}
+
+TEST_F(CudaNextDraft, TakesSomeTokenWhereNoneIsPossible) {
+  const OwnedMatrix table = table_of({"", 4, 64}, 64, 64);
+  std::vector<BestTokens> lists(2);  // an empty list, and one whose only token is suppressed
+  lists[1].count = 1;
+  lists[1].tokens[0] = {1, 7};
+  DrawRule rule{.temperature = 1, .top_k = 10, .top_p = 0.9f};
+  rule.suppressed[0] = 7;
+  rule.suppressed_count = 1;
+  EXPECT_EQ(next(lists, {2, drawing_of(rule, 64)}, table, 0), std::vector<int>({0, 0}));
 }
 
 /// The assistant without chains.

@@ -14,7 +14,7 @@ namespace {
 /// The target's table on the device, where its head is the table and packed as one.
 const PackedMatrix* table_of(const DraftHost& host) {
   const bool tied = !host.weights->head.present() && host.device_weights->head.present();
-  const bool few = host.config->placeholder_ids.size() <= size_t{EmbedJob::kMostPlaceholders};
+  const bool few = host.config->placeholder_ids.size() <= size_t{NextDraftJob::kMostPlaceholders};
   return tied && few ? &host.device_weights->head : nullptr;
 }
 

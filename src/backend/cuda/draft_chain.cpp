@@ -18,21 +18,23 @@ Executor::Field Executor::chain_hiddens(int step) const {
   return next;
 }
 
-/// The tokens that the step before has drawn.
-void Executor::embed_drawn() {
+/// From the step before to the one at hand.
+void Executor::next_draft() {
   const model::Config& embed = *network_.embed_config;
   const Field to = chain_input(turn_);
-  EmbedJob job{.table = *network_.table,
-               .rows = rows_,
-               .tokens = drawn_,
-               .scale = embed.embed_scale,
-               .out = to.data,
-               .stride = to.stride,
-               .placeholder_count = static_cast<int>(embed.placeholder_ids.size()),
-               .pad = embed.pad_id};
-  SLIP_CHECK(job.placeholder_count <= EmbedJob::kMostPlaceholders);
+  NextDraftJob job{.rows = rows_,
+                   .turn = turn_ - 1,
+                   .drawings = drawings_,
+                   .best = chain_best_ + int64_t{turn_ - 1} * rows_,
+                   .table = *network_.table,
+                   .scale = embed.embed_scale,
+                   .out = to.data,
+                   .stride = to.stride,
+                   .placeholder_count = static_cast<int>(embed.placeholder_ids.size()),
+                   .pad = embed.pad_id};
+  SLIP_CHECK(job.placeholder_count <= NextDraftJob::kMostPlaceholders);
   std::copy(embed.placeholder_ids.begin(), embed.placeholder_ids.end(), job.placeholders);
-  building_->add(StepKind::kEmbed, job, mark_);
+  building_->add(StepKind::kNextDraft, job, mark_);
 }
 
 void Executor::run_chain(const model::Program& program, std::span<const InputRow> rows,
@@ -44,11 +46,14 @@ void Executor::run_chain(const model::Program& program, std::span<const InputRow
   write_inputs(program, rows, drawings);
   write_step(rows, caches, 0);
   list_for(program, count, true, kMostChain).start(gpu_, step_, false, kSkipNothing, steps);
+  chain_rows_ = count;
+  gpu_.to_host(host_best_.data(), reinterpret_cast<const std::byte*>(chain_best_),
+               static_cast<size_t>(steps * count) * sizeof(BestTokens));
   gpu_.finish();
 }
 
 const BestTokens* Executor::chain_best(int step) const {
-  return reinterpret_cast<const BestTokens*>(host_best_.data()) + int64_t{step} * max_rows_;
+  return reinterpret_cast<const BestTokens*>(host_best_.data()) + int64_t{step} * chain_rows_;
 }
 
 const float* Executor::chain_hidden(int step, int row) {

@@ -118,7 +118,7 @@ void Executor::plan_memory(Carver& carver) {
   };
   const int h = config_.hidden;
   if (network_.table != nullptr) {
-    drawn_ = carver.take<int>(kMaxRows);
+    chain_best_ = carver.take<BestTokens>(size_t{kMostChain} * kMaxRows);
     chain_inputs_ = field(input_cols_, int64_t{kMaxRows} * kMostChain);
     drawings_ = carver.take<Drawing>(kMaxRows);
   }

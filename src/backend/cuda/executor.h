@@ -129,7 +129,7 @@ class Executor {
   void pick_tokens();
   void draft_input();
   void draft_head();
-  void embed_drawn();
+  void next_draft();
   /// Rows of a chain's step: embeddings, and beside them the hidden states that the step before left.
   Field chain_input(int step) const { return step == 0 ? input_ : chain_inputs_.part(step - 1); }
   Field chain_hiddens(int step) const;
@@ -169,11 +169,12 @@ class Executor {
   DeviceMemory memory_;
   Field input_, table_;  // rows of the host, side by side: one copy brings both
   // Of chains: how rows draw, which lies before the inputs of the first step so that the same copy brings it;
-  // what they have drawn; the inputs of the other steps.
+  // the inputs of the other steps; the best tokens of all steps, [step][rows].
   Drawing* drawings_ = nullptr;
   size_t drawing_bytes_ = 0;  // from there to the inputs
-  int* drawn_ = nullptr;
   Field chain_inputs_;
+  BestTokens* chain_best_ = nullptr;
+  int chain_rows_ = 0;  // of the last one
   Field streams_[2], projected_, query_, key_, value_, attended_, activated_, per_layer_, gated_, hidden_;
   Field router_scores_, expert_activated_, expert_out_;
   Field next_hidden_, centroid_scores_, cluster_scores_, taps_;
@@ -190,7 +191,7 @@ class Executor {
   Turns sliding_turns_, full_turns_;
 
   PinnedMemory host_input_, host_step_, host_logits_, host_hidden_, host_taps_, host_clusters_;
-  PinnedMemory host_best_;            // [step of a chain][max_rows] BestTokens
+  PinnedMemory host_best_;            // [max_rows] BestTokens, of a chain [step][rows]
   DeviceMemory ordering_;             // of the tokens by cluster
   std::vector<float> out_hidden_;     // [max_rows][h], as Output has it
   std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits

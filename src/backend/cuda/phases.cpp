@@ -42,7 +42,7 @@ void Executor::build(const model::Program& program, int rows, bool outputs, int 
     pending_ = {};
     stream_ = input_;
     mark_ = 0;
-    if (turn_ > 0) embed_drawn();
+    if (turn_ > 0) next_draft();
     for (size_t i = 0; i < program.phases.size(); ++i) {
       const model::Phase& next = program.phases[i];
       // Rows that want nothing have stored what others need.
@@ -377,12 +377,7 @@ void Executor::pick_tokens() {
     per_thread = kClusterPickPerThread;
   }
   job.chunks = pick_chunks(gpu_, rows_, job.size, per_thread);
-  if (chain_) {
-    job.out += int64_t{turn_} * max_rows_;
-    job.drawings = drawings_;
-    job.drawn = drawn_;
-    job.turn = turn_;
-  }
+  if (chain_) job.out = chain_best_ + int64_t{turn_} * rows_;
   building_->add(StepKind::kPick, job, mark_);
 }
 

@@ -1,11 +1,12 @@
-// A chain of draft steps in one launch: what goes from one step to the next without the host. The pick of a
-// step draws a token (draw.h), and a phase of its own embeds it beside the hidden state that the step has
-// left (embed.h).
+// A chain of draft steps in one launch: what goes from one step to the next without the host. A phase between
+// them (next_draft.h) draws a token of each row's best and embeds it beside the hidden state that the step
+// has left.
 #pragma once
 
 #include <cstdint>
 
 #include "backend/cuda/packed_matrix.h"
+#include "base/scores.h"
 
 namespace slip::backend::cuda {
 
@@ -24,11 +25,13 @@ struct alignas(16) Drawing {
   int suppressed[kMostSuppressed];
 };
 
-/// Rows of an embedding, which is a head as well and packed as such, to the inputs of a step.
-struct EmbedJob {
-  PackedMatrix table;
+/// From the best tokens of a step to the inputs of the next one.
+struct NextDraftJob {
   int rows = 0;
-  const int* tokens = nullptr;  // [row]
+  int turn = 0;                       // of the chain, which step has been made
+  const Drawing* drawings = nullptr;  // [row]
+  BestTokens* best = nullptr;         // [row]; `next` is filled in
+  PackedMatrix table;                 // an embedding, which is a head as well and packed as such
   float scale = 1;
   float* out = nullptr;  // [row][stride]
   int64_t stride = 0;

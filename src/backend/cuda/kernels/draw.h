@@ -76,25 +76,31 @@ __device__ inline bool within_top_p(const DrawSpace& space, int count) {
   return before < space.rule.top_p * all;
 }
 
-/// Of the tokens space.sorted[0, count), to space.drawn; `turn`: which guess of the chain. By all threads.
-__device__ __noinline__ inline void draw_token(const Drawing& row_rule, int turn, int count,
-                                               DrawSpace& space) {
+/// Of a row's best tokens, to space.drawn; `turn`: which guess of the chain. By all threads.
+__device__ inline void draw_token(const BestTokens& best, const Drawing& row_rule, int turn,
+                                  DrawSpace& space) {
   const int thread = static_cast<int>(threadIdx.x);
-  static_assert(sizeof(Drawing) % 16 == 0);
+  static_assert(sizeof(Drawing) % 16 == 0 && sizeof(Candidate) == sizeof(float2));
   if (thread < static_cast<int>(sizeof(Drawing) / 16)) {
     reinterpret_cast<uint4*>(&space.rule)[thread] =
         load_fresh(reinterpret_cast<const uint4*>(&row_rule) + thread);
+  }
+  const int count = load_fresh(&best.count);
+  const bool listed = thread < count;
+  Candidate own;
+  if (listed) {
+    const float2 words = load_fresh(reinterpret_cast<const float2*>(best.tokens) + thread);
+    own = space.sorted[thread] = {words.x, static_cast<int>(__float_as_uint(words.y))};
   }
   if (thread == 0) space.drawn = 0;
   __syncthreads();
   const Drawing& rule = space.rule;
   number_tokens(space, count);
   __syncthreads();
-  const int place = thread < count ? space.places[thread] : -1;
-  const Candidate own = thread < count ? space.sorted[thread] : Candidate{};
+  const int place = listed ? space.places[thread] : -1;
   bool kept = place >= 0 && place < rule.top_k;
   if (rule.top_p < 1) {
-    if (thread < count) {
+    if (listed) {
       const double weight = weight_of((own.value - space.highest) * rule.scale);
       space.weights[thread] = kept ? (weight + rule.quantum) - rule.quantum : 0;
     }
@@ -105,7 +111,7 @@ __device__ __noinline__ inline void draw_token(const Drawing& row_rule, int turn
   kept = kept && x >= rule.lowest_x;
   const uint64_t key = noise_key(rule.seed, static_cast<uint64_t>(rule.position + turn));
   const double score = kept ? x + gumbel_of(key, own.id) : -INFINITY;
-  if (thread < count) space.scores[thread] = score;
+  if (listed) space.scores[thread] = score;
   __syncthreads();
   for (int i = 0; i < count && kept; ++i) {
     const double other = space.scores[i];

@@ -20,7 +20,7 @@ enum class StepKind : int {
   kPerLayer,
   kClusters,
   kPick,
-  kEmbed,
+  kNextDraft,
   kEmpty
 };
 

@@ -9,7 +9,6 @@
 // maximum, in one pass. Bytes: 4 per value, from the second-level cache where the head has left them.
 #pragma once
 
-#include "backend/cuda/kernels/draw.h"
 #include "backend/cuda/kernels/rank.h"
 #include "backend/cuda/kernels/stage.h"
 #include "backend/cuda/kernels/step.h"
@@ -94,7 +93,6 @@ struct PickSpace {
   Found best[kMostCandidates];
   int partial[2 * kWarps];
   int count, last;
-  DrawSpace draw;  // of chains
 };
 
 /// The best `wanted` of a source, in no order, to space.best; space.count says how many there are. True if
@@ -212,7 +210,7 @@ __device__ inline bool select_some(const Source& source, int wanted, PickSpace& 
 }
 
 /// To the host, the best first: a token's place is the number of better ones.
-__device__ inline void write_best(BestTokens& out, int wanted, bool damaged, PickSpace& space) {
+__device__ inline void write_best(BestTokens& out, int wanted, bool damaged, const PickSpace& space) {
   const int thread = static_cast<int>(threadIdx.x), count = space.count;
   for (int i = thread; i < count; i += kBlockThreads) {
     const Found own = space.best[i];
@@ -221,7 +219,7 @@ __device__ inline void write_best(BestTokens& out, int wanted, bool damaged, Pic
       const Found other = space.best[j];
       place += other.rank > own.rank || (other.rank == own.rank && other.id < own.id) ? 1 : 0;
     }
-    out.tokens[place] = space.draw.sorted[place] = {value_of_rank(own.rank), own.id};
+    out.tokens[place] = {value_of_rank(own.rank), own.id};
   }
   if (thread == 0) {
     out.wanted = wanted;
@@ -255,12 +253,6 @@ __device__ inline void pick_chunk(const PickJob& job, int row, int chunk, int wa
     if (thread == 0) job.damaged[row] = 0;
   }
   write_best(out, wanted, damaged, space);
-  if (job.drawings == nullptr) return;
-  draw_token(job.drawings[row], job.turn, space.count, space.draw);
-  if (thread == 0) {
-    job.drawn[row] = space.draw.drawn;
-    out.next = space.draw.drawn;
-  }
 }
 
 __device__ inline void pick(const PickJob& job, const Step& step, int work) {

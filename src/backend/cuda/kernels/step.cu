@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/attend.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/next_draft.h"
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/pick.h"
 #include "backend/cuda/kernels/product.h"
@@ -50,6 +51,7 @@ int work_bytes(const Phase& phase) {
     case StepKind::kCombine: return 2 * kWarps * 4;
     case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
     case StepKind::kPick: return sizeof(PickSpace);
+    case StepKind::kNextDraft: return sizeof(DrawSpace);
     default: return 0;
   }
 }

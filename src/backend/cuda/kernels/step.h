@@ -204,10 +204,6 @@ struct PickJob {
   uint32_t* finished = nullptr;  // [row] chunks; 0 between steps
   uint32_t* damaged = nullptr;   // [row]; 0 between steps
   BestTokens* out = nullptr;     // [place], on the host
-  // Of a chain: how each row draws, what it has drawn, and which step this is.
-  const Drawing* drawings = nullptr;  // [row]
-  int* drawn = nullptr;               // [row]
-  int turn = 0;
 };
 /// How many parts to look at the values of a row in, to keep all blocks busy.
 int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread);

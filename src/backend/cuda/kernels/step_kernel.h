@@ -3,9 +3,9 @@
 
 #include "backend/cuda/kernels/attend.h"
 #include "backend/cuda/kernels/attend_floats.h"
-#include "backend/cuda/kernels/embed.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/heads.h"
+#include "backend/cuda/kernels/next_draft.h"
 #include "backend/cuda/kernels/per_layer.h"
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/pick.h"
@@ -37,7 +37,7 @@ __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, in
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
     case StepKind::kClusters: return choose_clusters(reinterpret_cast<const ClusterJob&>(phase.body), work);
     case StepKind::kPick: return pick(reinterpret_cast<const PickJob&>(phase.body), rows, work);
-    case StepKind::kEmbed: return embed_tokens(reinterpret_cast<const EmbedJob&>(phase.body));
+    case StepKind::kNextDraft: return next_draft(reinterpret_cast<const NextDraftJob&>(phase.body), work);
     case StepKind::kProduct:
     case StepKind::kEmpty: return;
   }

@@ -1,12 +1,14 @@
-// Embeddings of tokens that the device has drawn, from the packed head (packed_matrix.h): the same bits as
-// from the checkpoint, because packing moves codes and scales and does not change them.
+// Between two steps of a chain: a token of each row's best is drawn, and its embedding read from the packed
+// head (packed_matrix.h), with the same bits as from the checkpoint, because packing moves codes and scales
+// and does not change them.
 //
-// A warp takes 64 columns of a row, a lane two of them. Bytes: of 4-bit codes one run of 64 per 64 columns,
-// half of it other rows', and a word of scales and one of biases per group; a row of 3840 columns is 4 KB.
+// Several blocks share a row; each of them draws for itself, which is quicker than to tell one another. Then
+// a warp takes 64 columns, a lane two of them. Bytes: of 4-bit codes one run of 64 per 64 columns, half of it
+// other rows', and a word of scales and one of biases per group; a row of 3840 columns is 4 KB.
 #pragma once
 
-#include "backend/cuda/kernels/chain.h"
-#include "backend/cuda/kernels/device.h"
+#include "backend/cuda/kernels/draw.h"
+#include "backend/cuda/kernels/stage.h"
 
 namespace slip::backend::cuda {
 
@@ -36,8 +38,8 @@ class PackedPlace {
     const int codes = table_.subtiles * groups * 64, at = lane() * 4 + step(4), shift = 4 * of_register();
     uint32_t low, high;
     if (table_.format == Format::kAffine4) {
-      const uint32_t nibbles =
-          word(codes + (in_piece_ / kPaddedCols * table_.subtiles + subtile_) * 512, at) >> shift;
+      const int half = in_piece_ / kPaddedCols;
+      const uint32_t nibbles = word(codes + (half * table_.subtiles + subtile_) * 512, at) >> shift;
       low = nibbles & 15;
       high = nibbles >> 16 & 15;
     } else {
@@ -65,20 +67,31 @@ class PackedPlace {
   int subtile_, in_piece_;
 };
 
-__device__ inline void embed_tokens(const EmbedJob& job) {
-  const int cols = job.table.cols, parts = (cols + kPaddedCols - 1) / kPaddedCols;
-  const int warps = static_cast<int>(gridDim.x) * kWarps, lane = thread_here() % 32;
-  for (int i = thread_here() / 32 * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
-       i < job.rows * parts; i += warps) {
-    const int row = i / parts, col = i % parts * kPaddedCols + 2 * lane;
-    int token = load_fresh(job.tokens + row);
-    for (int p = 0; p < job.placeholder_count; ++p) {
-      if (job.placeholders[p] == token) token = job.pad;
-    }
-    if (col >= cols) continue;
+/// 64 columns, from the warp's `part` on, in steps of `parts`.
+__device__ inline void embed_token(const NextDraftJob& job, int token, float* out, int part, int parts) {
+  for (int i = 0; i < job.placeholder_count; ++i) {
+    if (job.placeholders[i] == token) token = job.pad;
+  }
+  for (int first = part * kPaddedCols; first < job.table.cols; first += parts * kPaddedCols) {
+    const int col = first + 2 * (thread_here() % 32);
+    if (col >= job.table.cols) continue;
     const float2 values = PackedPlace(job.table, token, col).values();
-    *reinterpret_cast<float2*>(job.out + row * job.stride + col) = {values.x * job.scale,
-                                                                    values.y * job.scale};
+    *reinterpret_cast<float2*>(out + col) = {values.x * job.scale, values.y * job.scale};
+  }
+}
+
+__device__ __noinline__ inline void next_draft(const NextDraftJob& job, int work) {
+  DrawSpace& space = *shared_at<DrawSpace>(work);
+  const int grid = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+  const int sharers = max(1, grid / job.rows), share = block % sharers;
+  for (int row = block / sharers; row < job.rows; row += grid / sharers) {
+    BestTokens& best = job.best[row];
+    draw_token(best, job.drawings[row], job.turn, space);
+    const int token = space.drawn;
+    if (share == 0 && threadIdx.x == 0) best.next = token;
+    embed_token(job, token, job.out + row * job.stride, share * kWarps + thread_here() / 32,
+                sharers * kWarps);
+    __syncthreads();  // before the space is used again
   }
 }
 
