@@ -20,8 +20,8 @@ struct DrawSpace {
   Drawing rule;
   double weights[kMostCandidates], scores[kMostCandidates];
   Candidate sorted[kMostCandidates];
-  int places[kMostCandidates];  // among those that are not suppressed; -1 = suppressed
-  float highest;
+  uint32_t possible[kMostCandidates / 32];  // a bit for every token that is not suppressed
+  float highest;                            // of their values
   int drawn;
 };
 
@@ -53,22 +53,24 @@ __device__ inline bool is_suppressed(const Drawing& rule, int id) {
   return false;
 }
 
-/// Numbers the tokens that can be drawn, the best first.
-__device__ inline void number_tokens(DrawSpace& space, int count) {
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread >= count || is_suppressed(space.rule, space.sorted[thread].id)) {
-    if (thread < count) space.places[thread] = -1;
-    return;
-  }
-  int place = 0;
-  for (int i = 0; i < thread; ++i) place += is_suppressed(space.rule, space.sorted[i].id) ? 0 : 1;
-  space.places[thread] = place;
-  if (place == 0) space.highest = space.sorted[thread].value;
+/// Of the tokens that can be drawn, the best first, which one this thread has; -1 = none. By all threads.
+__device__ inline int place_of(DrawSpace& space, bool listed, const Candidate& own) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const bool possible = listed && !is_suppressed(space.rule, own.id);
+  const uint32_t bits = ballot(possible);
+  if (lane == 0 && warp < kMostCandidates / 32) space.possible[warp] = bits;
+  __syncthreads();
+  int place = bit_count(bits & ((1u << lane) - 1));
+  for (int w = 0; w < min(warp, kMostCandidates / 32); ++w) place += bit_count(space.possible[w]);
+  if (possible && place == 0) space.highest = own.value;
+  __syncthreads();
+  return possible ? place : -1;
 }
 
 /// Whether the tokens before this one weigh less than top_p of all.
 __device__ inline bool within_top_p(const DrawSpace& space, int count) {
   double before = 0, all = 0;
+#pragma unroll 8
   for (int i = 0; i < count; ++i) {
     if (i == static_cast<int>(threadIdx.x)) before = all;
     all += space.weights[i];  // exact, so any order will do
@@ -86,18 +88,16 @@ __device__ inline void draw_token(const BestTokens& best, const Drawing& row_rul
         load_fresh(reinterpret_cast<const uint4*>(&row_rule) + thread);
   }
   const int count = load_fresh(&best.count);
-  const bool listed = thread < count;
   Candidate own;
-  if (listed) {
+  if (thread < kMostCandidates) {  // whether there are so many or not, to wait for memory once
     const float2 words = load_fresh(reinterpret_cast<const float2*>(best.tokens) + thread);
     own = space.sorted[thread] = {words.x, static_cast<int>(__float_as_uint(words.y))};
   }
+  const bool listed = thread < count;
   if (thread == 0) space.drawn = 0;
   __syncthreads();
   const Drawing& rule = space.rule;
-  number_tokens(space, count);
-  __syncthreads();
-  const int place = listed ? space.places[thread] : -1;
+  const int place = place_of(space, listed, own);
   bool kept = place >= 0 && place < rule.top_k;
   if (rule.top_p < 1) {
     if (listed) {
@@ -113,9 +113,10 @@ __device__ inline void draw_token(const BestTokens& best, const Drawing& row_rul
   const double score = kept ? x + gumbel_of(key, own.id) : -INFINITY;
   if (listed) space.scores[thread] = score;
   __syncthreads();
-  for (int i = 0; i < count && kept; ++i) {
+#pragma unroll 8
+  for (int i = 0; i < count; ++i) {
     const double other = space.scores[i];
-    kept = other < score || (other == score && space.sorted[i].id >= own.id);
+    kept = kept && (other < score || (other == score && space.sorted[i].id >= own.id));
   }
   if (kept) space.drawn = own.id;
   __syncthreads();
