@@ -3,7 +3,9 @@
 // whatever else is in the batch; unlike the target's, their bits never reach the output.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +17,19 @@
 
 namespace slip::backend {
 
+/// How a sequence draws its guesses: the options of sample/sampler.h as far as a device follows them by
+/// itself.
+struct DrawRule {
+  static constexpr size_t kMostSuppressed = 8;
+  float temperature = 0;  // 0 = greedy
+  int top_k = 0;
+  float top_p = 1, min_p = 0;
+  uint64_t seed = 0;
+  int64_t position = 0;  // of the first guess
+  std::array<int, kMostSuppressed> suppressed = {};
+  int suppressed_count = 0;
+};
+
 /// One step of one sequence's draft.
 struct AssistantRow {
   int token = 0;                  // whose successor is guessed
@@ -23,6 +38,7 @@ struct AssistantRow {
   int keys = 0;                   // it sees the target's positions [0, keys), sliding layers the last of them
   const kv::Cache* cache = nullptr;  // of the target
   int best = 0;                      // tokens that are enough, see Row
+  const DrawRule* draw = nullptr;    // for chain(); null = only the caller can draw
 };
 
 class Assistant {
@@ -34,8 +50,27 @@ class Assistant {
   /// logits [rows, vocab], -infinity for the tokens a centroid head did not score; hidden [rows, backbone
   /// hidden], the input of the next step.
   virtual Output step(std::span<const AssistantRow> rows) = 0;
+  /// Up to `depth` steps one after another, without asking the caller in between: each goes on from the
+  /// hidden state that the one before left, and from the token that the row's rule draws from its scores
+  /// (BestTokens::next). The caller, who draws for himself, uses the steps up to the first whose token is not
+  /// his; what he then does not use cost time and nothing else. At least one step; exactly one where a
+  /// backend, or a row, has no way to go on. Without hidden states: see hidden_after(). Valid until the next
+  /// step() or chain().
+  virtual std::span<const Output> chain(std::span<const AssistantRow> rows, int depth) {
+    (void)depth;
+    only_ = step(rows);
+    return {&only_, 1};
+  }
+  /// [backbone hidden] that a step of the last chain() left of a row.
+  virtual const float* hidden_after(size_t step, size_t row) {
+    (void)step;
+    return only_.hidden + row * static_cast<size_t>(config().backbone_hidden);
+  }
   virtual size_t streamed_bytes() const = 0;
   virtual size_t resident_bytes() const = 0;
+
+ private:
+  Output only_;  // of a chain that is a step
 };
 
 /// Rows of the target's last pass whose taps join a sequence's context, at its positions length(), ...

@@ -26,7 +26,7 @@ struct BestTokens {
   int wanted = 0;  // as asked for; 0 = there is no list, the row has its logits
   int count = 0;   // fewer than wanted where fewer tokens are above -infinity
   int fine = 1;    // 0 = a logit of the row is NaN or +infinity; the list means nothing then
-  int unused = 0;
+  int next = 0;    // of a step of a chain (backend/drafting.h): the token that the step after it took up
   Candidate tokens[kMostCandidates];  // the best first
 };
 

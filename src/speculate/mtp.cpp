@@ -6,6 +6,27 @@
 #include "sample/enough.h"
 
 namespace slip::speculate {
+namespace {
+
+// Options that look at the history, or change values, are left to the sampler.
+std::optional<backend::DrawRule> rule_of(const sample::Options& options) {
+  backend::DrawRule rule;
+  if (options.penalises() || !options.logit_bias.empty() ||
+      options.suppressed.size() > rule.suppressed.size())
+    return std::nullopt;
+  if (!options.greedy()) {
+    rule.temperature = options.temperature;
+    rule.top_k = options.top_k;
+    rule.top_p = options.top_p;
+    rule.min_p = options.min_p;
+    rule.seed = options.seed;
+  }
+  std::copy(options.suppressed.begin(), options.suppressed.end(), rule.suppressed.begin());
+  rule.suppressed_count = static_cast<int>(options.suppressed.size());
+  return rule;
+}
+
+}  // namespace
 
 MtpDrafter::MtpDrafter(backend::Assistant& assistant, MtpPosition position)
     : assistant_(assistant),
@@ -24,6 +45,7 @@ void MtpDrafter::begin(const Subject& subject) {
   state.known = false;
   state.sampling = *subject.sampling;
   state.sampling.top_logprobs = -1;
+  state.rule = rule_of(state.sampling);
 }
 
 void MtpDrafter::committed(const Subject& subject, const Pass& pass) {
@@ -46,7 +68,7 @@ void MtpDrafter::propose(std::span<Proposal> proposals) {
   draw_batch();
 }
 
-// All guesses of the sequences in chains_, one step at a time.
+// All guesses of the sequences in chains_, as many steps at a time as the assistant makes.
 void MtpDrafter::draw_batch() {
   rows_.clear();
   for (const Chain& chain : chains_) {
@@ -59,31 +81,55 @@ void MtpDrafter::draw_batch() {
                      .cache = subject.cache});
   }
   while (!chains_.empty()) {
+    int depth = 0;
     for (size_t i = 0; i < chains_.size(); ++i) {
-      const Proposal& proposal = *chains_[i].proposal;
-      const auto history = proposal.subject->tokens->size() + proposal.drafts.size();
-      rows_[i].best = sample::enough(chains_[i].state->sampling, static_cast<int64_t>(history));
+      ask(i);
+      depth = std::max(depth, chains_[i].left());
     }
-    const backend::Output output = assistant_.step(rows_);
-    for (size_t i = 0; i < chains_.size(); ++i) {
-      Proposal& proposal = *chains_[i].proposal;
-      std::vector<int>& history = *proposal.subject->tokens;
-      const size_t known = history.size();
-      history.insert(history.end(), proposal.drafts.begin(), proposal.drafts.end());
-      const int guess = sampler_
-                            .sample(output.scores(static_cast<int>(i), sampler_.vocab()), history,
-                                    chains_[i].state->sampling, static_cast<int64_t>(history.size()))
-                            .token;
-      history.resize(known);
-      proposal.drafts.push_back(guess);
-      rows_[i].token = guess;
-      rows_[i].hidden = output.hidden + i * hidden_;
-    }
+    const std::span<const backend::Output> steps = assistant_.chain(rows_, depth);
+    for (size_t i = 0; i < chains_.size(); ++i) follow(i, steps);
     for (size_t i = chains_.size(); i-- > 0;) {
-      const Proposal& proposal = *chains_[i].proposal;
-      if (proposal.drafts.size() == static_cast<size_t>(proposal.depth)) leave(i);
+      if (chains_[i].left() == 0) leave(i);
     }
   }
+}
+
+// How the row's next guess will be drawn.
+void MtpDrafter::ask(size_t chain) {
+  const Proposal& proposal = *chains_[chain].proposal;
+  State& state = *chains_[chain].state;
+  backend::AssistantRow& row = rows_[chain];
+  const auto history = static_cast<int64_t>(proposal.subject->tokens->size() + proposal.drafts.size());
+  row.best = sample::enough(state.sampling, history);
+  row.draw = nullptr;
+  if (row.best == 0 || !state.rule) return;
+  state.rule->position = history;
+  row.draw = &*state.rule;
+}
+
+// Draws from the steps as far as they went on with what is drawn.
+void MtpDrafter::follow(size_t chain, std::span<const backend::Output> steps) {
+  for (size_t step = 0; step < steps.size(); ++step) {
+    const backend::Output& output = steps[step];
+    const int guess = draw(chains_[chain], output.scores(static_cast<int>(chain), sampler_.vocab()));
+    chains_[chain].proposal->drafts.push_back(guess);
+    if (chains_[chain].left() == 0) return;
+    if (step + 1 < steps.size() && output.best[chain].next == guess) continue;
+    rows_[chain].token = guess;
+    rows_[chain].hidden = assistant_.hidden_after(step, chain);
+    return;
+  }
+}
+
+int MtpDrafter::draw(const Chain& chain, const Scores& scores) {
+  const Proposal& proposal = *chain.proposal;
+  std::vector<int>& history = *proposal.subject->tokens;
+  const size_t known = history.size();
+  history.insert(history.end(), proposal.drafts.begin(), proposal.drafts.end());
+  const int guess =
+      sampler_.sample(scores, history, chain.state->sampling, static_cast<int64_t>(history.size())).token;
+  history.resize(known);
+  return guess;
 }
 
 void MtpDrafter::leave(size_t chain) {

@@ -2,10 +2,15 @@
 // state at the last position in its cache and the newest token, and goes on from its own: one step of the
 // assistant per guess, all sequences in one batch, those with fewer guesses leaving earlier.
 //
+// A backend may make several steps at once (Assistant::chain) with guesses it draws by itself. They are drawn
+// again here, and a sequence for which another token comes out goes on from there, so guesses are the same
+// with any backend.
+//
 // Memory: one hidden state per sequence. A round of depth d costs d steps.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -42,14 +47,19 @@ class MtpDrafter final : public Drafter {
     std::vector<float> hidden;  // [hidden] of the target at the last position in its cache
     bool known = false;
     sample::Options sampling;  // the request's, without logprobs
+    std::optional<backend::DrawRule> rule;
   };
   // A sequence of the batch at hand: row i of a step belongs to chains_[i].
   struct Chain {
     Proposal* proposal;
-    const State* state;
+    State* state;
+    int left() const { return proposal->depth - static_cast<int>(proposal->drafts.size()); }
   };
 
   void draw_batch();
+  void ask(size_t chain);
+  void follow(size_t chain, std::span<const backend::Output> steps);
+  int draw(const Chain& chain, const Scores& scores);
   void leave(size_t chain);
 
   backend::Assistant& assistant_;

@@ -60,7 +60,38 @@ class FakeAssistant final : public backend::Assistant {
             .hidden = hidden_.data()};
   }
 
-  int steps = 0;
+  // Goes on with the likeliest token, which is not always the one drawn, and of every `astray`-th step with
+  // some other.
+  std::span<const backend::Output> chain(std::span<const backend::AssistantRow> rows, int depth) override {
+    ++chains;
+    chained_.clear();
+    const bool ruled = std::all_of(rows.begin(), rows.end(), [](const backend::AssistantRow& row) {
+      return row.best > 0 && row.draw != nullptr;
+    });
+    if (!ruled || most_chain <= 1) return Assistant::chain(rows, depth);
+    std::vector<backend::AssistantRow> now(rows.begin(), rows.end());
+    chain_best_.resize(static_cast<size_t>(most_chain));
+    chain_hidden_.resize(static_cast<size_t>(most_chain));
+    for (size_t s = 0; s < static_cast<size_t>(std::min(depth, most_chain)); ++s) {
+      step(now);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        best_[i].next = best_[i].tokens[0].id;
+        if (astray > 0 && ++gone_ % astray == 0) best_[i].next = (best_[i].next + 1) % config_.text.vocab;
+        now[i].token = best_[i].next;
+      }
+      chain_best_[s] = best_;
+      chain_hidden_[s] = hidden_;
+      for (size_t i = 0; i < rows.size(); ++i) now[i].hidden = chain_hidden_[s].data() + i * 4;
+      chained_.push_back({.rows = static_cast<int>(rows.size()), .best = chain_best_[s].data()});
+    }
+    return chained_;
+  }
+  const float* hidden_after(size_t step, size_t row) override {
+    return chained_.empty() ? Assistant::hidden_after(step, row) : chain_hidden_[step].data() + row * 4;
+  }
+
+  int steps = 0, chains = 0;
+  int most_chain = 1, astray = 0;  // with `lists`
   int fail_at = -1;
   bool own_position = false;
   bool lists = false;  // as of FakeBackend
@@ -74,6 +105,10 @@ class FakeAssistant final : public backend::Assistant {
   std::vector<float> logits_, hidden_;
   std::vector<BestTokens> best_;
   std::vector<uint64_t> states_;
+  std::vector<backend::Output> chained_;  // empty = the last chain was a step
+  std::vector<std::vector<BestTokens>> chain_best_;
+  std::vector<std::vector<float>> chain_hidden_;
+  int gone_ = 0;
 };
 
 /// Guesses what greedy decoding would write.

@@ -81,6 +81,60 @@ TEST(MtpDrafter, batches_ragged_depths_within_the_rows_of_the_assistant) {
   EXPECT_EQ(assistant.steps, 6 + 2);  // three together (4, 1, 6), then the last one
 }
 
+TEST(MtpDrafter, takes_many_steps_of_a_chain_at_once) {
+  FakeBackend backend;
+  FakeAssistant assistant(backend, 1);
+  assistant.lists = true;
+  assistant.most_chain = 4;
+  MtpDrafter drafter(assistant);
+  Line line(backend, 1, 20);
+  drafter.begin(line.subject);
+  line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
+  Proposal proposal{.subject = &line.subject, .depth = 6, .drafts = {}};
+  drafter.propose({&proposal, 1});
+  EXPECT_EQ(proposal.drafts, line.future(6));
+  EXPECT_EQ(assistant.steps, 6);
+  EXPECT_EQ(assistant.chains, 2);  // of four and of two
+}
+
+// Chains that take another token than the one drawn, by sequences with all kinds of options: those that only
+// the host can draw for among them.
+TEST(MtpDrafter, drafts_the_same_however_far_chains_are_right) {
+  std::vector<sample::Options> options(4);
+  options[1] = {.temperature = 1, .top_k = 8, .top_p = 0.9f, .seed = 3};
+  options[2].suppressed = {0, 1, 2};
+  options[3] = {.temperature = 0.8f, .top_k = 5, .min_p = 0.05f, .seed = 4};
+  for (const bool penalises : {false, true}) {
+    options[2].repetition_penalty = penalises ? 1.3f : 1;
+    std::vector<std::vector<int>> want;
+    for (const int most_chain : {1, 2, 3, 8}) {
+      for (const int astray : {0, 1, 2, 5}) {
+        FakeBackend backend;
+        FakeAssistant assistant(backend, 1, 3);
+        assistant.lists = true;
+        assistant.most_chain = most_chain;
+        assistant.astray = astray;
+        MtpDrafter drafter(assistant);
+        std::vector<std::unique_ptr<Line>> lines;
+        std::vector<Proposal> proposals;
+        for (size_t i = 0; i < options.size(); ++i) {
+          lines.push_back(std::make_unique<Line>(backend, i, 10 + static_cast<int>(i), options[i]));
+          drafter.begin(lines.back()->subject);
+          lines.back()->pass([&](const Pass& pass) { drafter.committed(lines.back()->subject, pass); });
+          proposals.push_back(
+              {.subject = &lines.back()->subject, .depth = std::vector{5, 7, 2, 6}[i], .drafts = {}});
+        }
+        drafter.propose(proposals);
+        std::vector<std::vector<int>> got;
+        for (const Proposal& proposal : proposals) got.push_back(proposal.drafts);
+        if (want.empty()) want = got;
+        EXPECT_EQ(got, want) << "chains of " << most_chain << ", astray every " << astray;
+        for (const auto& line : lines) EXPECT_EQ(line->tokens.size(), 10 + line->subject.id);
+      }
+    }
+  }
+}
+
 TEST(MtpDrafter, asks_at_the_position_it_was_told) {
   FakeBackend backend;
   FakeAssistant assistant(backend, 1);

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device_weights.h"
+#include "backend/cuda/kernels/chain.h"
 #include "backend/drafting.h"
 #include "base/thread_pool.h"
 
@@ -28,5 +29,8 @@ std::unique_ptr<Assistant> make_assistant(const DraftHost& host, const model::As
 std::unique_ptr<BlockDrafter> make_block_drafter(const DraftHost& host, const model::DflashConfig& config,
                                                  const model::DflashWeights& weights,
                                                  const DraftOptions& options);
+
+/// What a rule comes to for a device.
+Drawing drawing_of(const DrawRule& rule, int vocab);
 
 }  // namespace slip::backend::cuda

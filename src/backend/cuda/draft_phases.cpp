@@ -5,8 +5,9 @@ namespace slip::backend::cuda {
 
 void Executor::draft_input() {
   Job job = new_job();
+  const Field from = chain_ ? chain_input(turn_) : input_;
   const Field sum = add_slices(job, device_.pre_projection,
-                               plain(input_, 2 * network_.assistant->backbone_hidden), projected_);
+                               plain(from, 2 * network_.assistant->backbone_hidden), projected_);
   start(job);
   stream_ = {};  // the sum alone
   pending_ = {.waits = true, .branch = sum};
@@ -16,7 +17,7 @@ void Executor::draft_head() {
   const model::AssistantConfig& assistant = *network_.assistant;
   Job job = new_job();
   const Input in = take_stream();
-  add(job, device_.post_projection, in, next_hidden_);
+  add(job, device_.post_projection, in, chain_ ? chain_hiddens(turn_) : next_hidden_);
   if (assistant.centroids > 0) {
     add(job, device_.centroids, in, centroid_scores_);
   } else {

@@ -56,10 +56,11 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
   gpu.clear(memory_.data(), memory_.size());
   fill_turns();
 
-  host_input_ = PinnedMemory(kMaxRows * static_cast<size_t>(input_.stride) * sizeof(float), "inputs");
+  host_input_ =
+      PinnedMemory(drawing_bytes_ + kMaxRows * static_cast<size_t>(input_.stride) * sizeof(float), "inputs");
   host_step_ = PinnedMemory(step_bytes_, "a step");
   reserve_outputs(network.assistant != nullptr ? max_rows : std::min(max_rows, kUsualOutputs));
-  host_best_ = PinnedMemory(rows * sizeof(BestTokens), "the best tokens");
+  host_best_ = PinnedMemory((chains() ? kMostChain : 1) * rows * sizeof(BestTokens), "the best tokens");
   const auto hidden_cols =
       network.assistant != nullptr ? static_cast<size_t>(network.assistant->backbone_hidden) : h;
   host_hidden_ = PinnedMemory(kMaxRows * hidden_cols * 2 * sizeof(float), "hidden states");
@@ -116,8 +117,17 @@ void Executor::plan_memory(Carver& carver) {
     return Field{.data = carver.take<float>(static_cast<size_t>(rows * stride)), .stride = stride};
   };
   const int h = config_.hidden;
+  if (network_.table != nullptr) {
+    chain_best_ = carver.take<BestTokens>(size_t{kMostChain} * kMaxRows);
+    chain_inputs_ = field(input_cols_, int64_t{kMaxRows} * kMostChain);
+    drawings_ = carver.take<Drawing>(kMaxRows);
+  }
   // Inputs of a row and its share of the per-layer table lie side by side.
   input_ = field(padded(input_cols_) + table_cols_);
+  if (drawings_ != nullptr) {
+    drawing_bytes_ = static_cast<size_t>(reinterpret_cast<std::byte*>(input_.data) -
+                                         reinterpret_cast<std::byte*>(drawings_));
+  }
   table_ = {.data = input_.data == nullptr ? nullptr : input_.data + padded(input_cols_),
             .stride = input_.stride};
   streams_[0] = field(h);
@@ -285,9 +295,10 @@ void Executor::run_piece(const model::Program& program, std::span<const InputRow
 }
 
 /// Embeddings and such: what the host looks up for every row.
-void Executor::write_inputs(const model::Program& program, std::span<const InputRow> rows) {
+void Executor::write_inputs(const model::Program& program, std::span<const InputRow> rows,
+                            std::span<const Drawing> drawings) {
   const model::Config& embed = *network_.embed_config;
-  auto* input = reinterpret_cast<float*>(host_input_.data());
+  auto* input = reinterpret_cast<float*>(host_input_.data() + drawing_bytes_);
   const PhaseKind first = program.phases.front().kind;
   const auto embed_row = [&](const InputRow& row, float* to) {
     embed_reader_->floats(embed.embedding_row(row.token), to);
@@ -309,8 +320,11 @@ void Executor::write_inputs(const model::Program& program, std::span<const Input
     }
     input += input_.stride;
   }
-  gpu_.to_device(reinterpret_cast<std::byte*>(input_.data), host_input_.data(),
-                 rows.size() * static_cast<size_t>(input_.stride) * sizeof(float));
+  if (!drawings.empty()) std::memcpy(host_input_.data(), drawings.data(), drawings.size_bytes());
+  const size_t before = drawings.empty() ? 0 : drawing_bytes_;
+  gpu_.to_device(reinterpret_cast<std::byte*>(input_.data) - before,
+                 host_input_.data() + drawing_bytes_ - before,
+                 before + rows.size() * static_cast<size_t>(input_.stride) * sizeof(float));
 }
 
 void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches,

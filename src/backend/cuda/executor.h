@@ -37,6 +37,8 @@ struct Network {
   const model::Config* embed_config = nullptr;
   const model::Weights* embed_weights = nullptr;
   const PackedMatrix* head = nullptr;
+  // The table, packed as the head that it also is; null = only the host embeds, so there are no chains.
+  const PackedMatrix* table = nullptr;
   ThreadPool* pool = nullptr;  // null = no wide passes
   // Drafters only.
   const model::AssistantConfig* assistant = nullptr;
@@ -54,6 +56,17 @@ class Executor {
   Output run(const model::Program& program, std::span<const InputRow> rows,
              std::span<const kv::Cache* const> caches);
   int max_rows() const { return max_rows_; }
+
+  /// Steps of an assistant one after another in one launch, up to kMostChain (kernels/chain.h), of up to 16
+  /// rows that all want best tokens. Where that can be.
+  bool chains() const { return drawings_ != nullptr; }
+  void run_chain(const model::Program& program, std::span<const InputRow> rows,
+                 std::span<const kv::Cache* const> caches, std::span<const Drawing> drawings, int steps);
+  /// [rows]
+  const BestTokens* chain_best(int step) const;
+  /// [backbone hidden] that a step of the chain left; until the next run of any kind.
+  const float* chain_hidden(int step, int row);
+
   size_t memory_bytes() const { return memory_.size() + (wide_ != nullptr ? wide_->memory_bytes() : 0); }
 
   /// From now on, seconds of each phase of the network's program, and last of all how many of them the
@@ -91,12 +104,13 @@ class Executor {
                 std::span<const kv::Cache* const> caches, int first_row, int first_output);
   void run_piece(const model::Program& program, std::span<const InputRow> rows,
                  std::span<const kv::Cache* const> caches, int first_row, int first_output);
-  void write_inputs(const model::Program& program, std::span<const InputRow> rows);
+  void write_inputs(const model::Program& program, std::span<const InputRow> rows,
+                    std::span<const Drawing> drawings = {});
   void write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches, int first_output);
   void read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
                     int first_output);
-  StepList& list_for(const model::Program& program, int rows, bool outputs);
-  void build(const model::Program& program, int rows, bool outputs);
+  StepList& list_for(const model::Program& program, int rows, bool outputs, int steps = 1);
+  void build(const model::Program& program, int rows, bool outputs, int steps);
 
   // phases.cpp and, for drafters, draft_phases.cpp: each adds its entries for `rows_` rows.
   void phase(const model::Program& program, const model::Phase& phase);
@@ -115,6 +129,10 @@ class Executor {
   void pick_tokens();
   void draft_input();
   void draft_head();
+  void next_draft();
+  /// Rows of a chain's step: embeddings, and beside them the hidden states that the step before left.
+  Field chain_input(int step) const { return step == 0 ? input_ : chain_inputs_.part(step - 1); }
+  Field chain_hiddens(int step) const;
   void context();
   void context_kv(int layer);
 
@@ -150,6 +168,13 @@ class Executor {
 
   DeviceMemory memory_;
   Field input_, table_;  // rows of the host, side by side: one copy brings both
+  // Of chains: how rows draw, which lies before the inputs of the first step so that the same copy brings it;
+  // the inputs of the other steps; the best tokens of all steps, [step][rows].
+  Drawing* drawings_ = nullptr;
+  size_t drawing_bytes_ = 0;  // from there to the inputs
+  Field chain_inputs_;
+  BestTokens* chain_best_ = nullptr;
+  int chain_rows_ = 0;  // of the last one
   Field streams_[2], projected_, query_, key_, value_, attended_, activated_, per_layer_, gated_, hidden_;
   Field router_scores_, expert_activated_, expert_out_;
   Field next_hidden_, centroid_scores_, cluster_scores_, taps_;
@@ -166,7 +191,7 @@ class Executor {
   Turns sliding_turns_, full_turns_;
 
   PinnedMemory host_input_, host_step_, host_logits_, host_hidden_, host_taps_, host_clusters_;
-  PinnedMemory host_best_;            // [max_rows] BestTokens
+  PinnedMemory host_best_;            // [max_rows] BestTokens, of a chain [step][rows]
   DeviceMemory ordering_;             // of the tokens by cluster
   std::vector<float> out_hidden_;     // [max_rows][h], as Output has it
   std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits
@@ -179,13 +204,15 @@ class Executor {
   const model::Program* program_ = nullptr;
   int rows_ = 0;
   bool outputs_ = false;
+  bool chain_ = false;
+  int turn_ = 0;  // which step of the chain
   Field stream_;
   Pending pending_;
   Field context_;
   std::vector<double> phase_seconds_;  // empty = not timed
 
   int most_outputs_ = 0;
-  std::map<std::tuple<const model::Program*, int, bool>, StepList> lists_;
+  std::map<std::tuple<const model::Program*, int, bool, int>, StepList> lists_;
   std::unique_ptr<tensor::RowReader> embed_reader_, table_reader_;
   std::unique_ptr<WideExecutor> wide_;
 };

@@ -22,28 +22,35 @@ int expected_experts(int rows, int experts, int chosen) {
 
 }  // namespace
 
-StepList& Executor::list_for(const model::Program& program, int rows, bool outputs) {
-  StepList& list = lists_[{&program, rows, outputs}];
+StepList& Executor::list_for(const model::Program& program, int rows, bool outputs, int steps) {
+  StepList& list = lists_[{&program, rows, outputs, steps}];
   if (list.ready()) return list;
   building_ = &list;
-  build(program, rows, outputs);
+  build(program, rows, outputs, steps);
   list.finish(gpu_, rows);
   return list;
 }
 
-void Executor::build(const model::Program& program, int rows, bool outputs) {
+/// `steps`: of a chain, one after another; each is a part of the list.
+void Executor::build(const model::Program& program, int rows, bool outputs, int steps) {
   program_ = &program;
   rows_ = rows;
   outputs_ = outputs;
-  pending_ = {};
-  stream_ = input_;
   list_number_ = 0;
-  for (size_t i = 0; i < program.phases.size(); ++i) {
-    const model::Phase& next = program.phases[i];
-    // Rows that want nothing have stored what others need.
-    if (!outputs && program.taps.empty() && next.kind == PhaseKind::kKeepOutputs) break;
-    mark_ = static_cast<int>(i);
-    phase(program, next);
+  chain_ = steps > 1;
+  for (turn_ = 0; turn_ < steps; ++turn_) {
+    pending_ = {};
+    stream_ = input_;
+    mark_ = 0;
+    if (turn_ > 0) next_draft();
+    for (size_t i = 0; i < program.phases.size(); ++i) {
+      const model::Phase& next = program.phases[i];
+      // Rows that want nothing have stored what others need.
+      if (!outputs && program.taps.empty() && next.kind == PhaseKind::kKeepOutputs) break;
+      mark_ = static_cast<int>(i);
+      phase(program, next);
+    }
+    building_->end_part();
   }
 }
 
@@ -370,6 +377,7 @@ void Executor::pick_tokens() {
     per_thread = kClusterPickPerThread;
   }
   job.chunks = pick_chunks(gpu_, rows_, job.size, per_thread);
+  if (chain_) job.out = chain_best_ + int64_t{turn_} * rows_;
   building_->add(StepKind::kPick, job, mark_);
 }
 

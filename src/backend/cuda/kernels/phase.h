@@ -20,6 +20,7 @@ enum class StepKind : int {
   kPerLayer,
   kClusters,
   kPick,
+  kNextDraft,
   kEmpty
 };
 
@@ -76,11 +77,15 @@ class StepList {
     phases_.push_back(phase);
   }
 
+  /// Ends a part of the list: start() can stop there.
+  void end_part() { parts_.push_back({static_cast<int>(phases_.size()), static_cast<int>(jobs_.size())}); }
+
   /// Plans shared memory and copies the list to the device. `rows`: of the step. Throws Error(kRuntime) when
   /// a matrix is too wide for the device. `per_pass`: at most so many rows at a time.
   void finish(Gpu& gpu, int rows, int per_pass = kMaxRows);
-  /// Starts the step. With clocks, seconds() tells afterwards what took how long.
-  void start(Gpu& gpu, const Step* step, bool timed = false, int skipped = kSkipNothing);
+  /// Starts the step. With clocks, timings() tells afterwards what took how long. `parts`: only so many of
+  /// the list.
+  void start(Gpu& gpu, const Step* step, bool timed = false, int skipped = kSkipNothing, int parts = 0);
 
   struct Timing {
     int mark;
@@ -98,7 +103,12 @@ class StepList {
  private:
   std::vector<Phase> phases_;
   std::vector<Job> jobs_;
-  int tiles_ = 1;  // column tiles of four rows
+  struct Part {
+    int phases, jobs;  // up to its end
+  };
+  std::vector<Part> parts_;
+  int started_ = 0;  // phases, the last time
+  int tiles_ = 1;    // column tiles of four rows
   SharedPlan plan_;
   DeviceMemory memory_;
   size_t jobs_at_ = 0, duties_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;

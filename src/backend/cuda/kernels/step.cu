@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/attend.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/next_draft.h"
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/pick.h"
 #include "backend/cuda/kernels/product.h"
@@ -53,6 +54,7 @@ int work_bytes(const Phase& phase) {
     case StepKind::kCombine: return 2 * kWarps * 4;
     case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
     case StepKind::kPick: return sizeof(PickSpace);
+    case StepKind::kNextDraft: return sizeof(DrawSpace);
     default: return 0;
   }
 }
@@ -222,14 +224,16 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   arrived_ = 0;
 }
 
-void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped) {
+void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int parts) {
   StepArguments step;
   step.step = state;
   step.phases = reinterpret_cast<const Phase*>(memory_.data());
   step.jobs = reinterpret_cast<const Job*>(memory_.data() + jobs_at_);
   step.duties = reinterpret_cast<const Duty*>(memory_.data() + duties_at_);
-  step.phase_count = static_cast<int>(phases_.size());
-  step.job_count = static_cast<int>(jobs_.size());
+  const bool all = parts == 0;
+  step.phase_count = all ? static_cast<int>(phases_.size()) : parts_[static_cast<size_t>(parts) - 1].phases;
+  step.job_count = all ? static_cast<int>(jobs_.size()) : parts_[static_cast<size_t>(parts) - 1].jobs;
+  started_ = step.phase_count;
   step.arrived = reinterpret_cast<uint32_t*>(memory_.data() + arrived_at_);
   step.arrived_before = arrived_;
   if (timed) step.clocks = reinterpret_cast<long long*>(memory_.data() + clocks_at_);
@@ -244,18 +248,19 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped) {
           .shared_bytes = static_cast<size_t>(plan_.end),
           .together = true},
          kernel_for(tiles_), step);
-  arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(phases_.size());
+  arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(started_);
   if (timed) gpu.mark(1);
 }
 
 std::vector<StepList::Timing> StepList::timings(Gpu& gpu) {
-  std::vector<long long> clocks((phases_.size() + 1) * 2);
+  const auto count = static_cast<size_t>(started_);
+  std::vector<long long> clocks((count + 1) * 2);
   gpu.to_host(clocks.data(), memory_.data() + clocks_at_, clocks.size() * sizeof(long long));
   gpu.finish();
   const auto ticks = static_cast<double>(std::max(1ll, clocks.back() - clocks[1]));
   const double tick = gpu.seconds_between(0, 1) / ticks;
   std::vector<Timing> timings;
-  for (size_t i = 0; i < phases_.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     timings.push_back({.mark = phases_[i].mark,
                        .kind = phases_[i].kind,
                        .seconds = static_cast<double>(clocks[2 * i + 3] - clocks[2 * i + 1]) * tick,

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cuda/kernels/chain.h"
 #include "backend/cuda/kernels/job.h"
 #include "base/scores.h"
 

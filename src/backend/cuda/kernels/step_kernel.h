@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/attend_floats.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/heads.h"
+#include "backend/cuda/kernels/next_draft.h"
 #include "backend/cuda/kernels/per_layer.h"
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/pick.h"
@@ -38,6 +39,7 @@ __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, in
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
     case StepKind::kClusters: return choose_clusters(reinterpret_cast<const ClusterJob&>(phase.body), work);
     case StepKind::kPick: return pick(reinterpret_cast<const PickJob&>(phase.body), rows, work);
+    case StepKind::kNextDraft: return next_draft(reinterpret_cast<const NextDraftJob&>(phase.body), work);
     case StepKind::kProduct:
     case StepKind::kEmpty: return;
   }
