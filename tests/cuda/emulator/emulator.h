@@ -185,6 +185,9 @@ inline int thread_here() {
   return static_cast<int>(threadIdx.x);
 }
 
+inline int block_here() {
+  return static_cast<int>(blockIdx.x);
+}
 inline int shuffle(int value, int lane) {
   return emulator::shuffle_from(value, lane);
 }

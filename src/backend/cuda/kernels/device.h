@@ -89,6 +89,13 @@ __device__ __forceinline__ int thread_here() {
   return thread;
 }
 
+/// blockIdx.x, in the same way.
+__device__ __forceinline__ int block_here() {
+  int block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
+}
+
 /// Says what was awaited and stops the kernel.
 [[noreturn]] __device__ __noinline__ inline void give_up(Awaited what, int detail) {
   const Watch& watch = *reinterpret_cast<const Watch*>(shared_memory());

@@ -148,6 +148,7 @@ struct SharedPlan {
   int lookouts = 0;   // [kWarps] Lookout, and what it has found:
   int runs = 0;       // [kWarps][kRunsKept] TileRun
   int list = 0;       // KnownList
+  int places = 0;     // [kWarps] Place; see meeting.h
   int duties = 0;     // [kDutiesKept]: product i at i % kDutiesKept
   int jobs = 0;       // [kJobsKept] OwnJob: product i at i % kJobsKept
   int phases = 0;     // [kPhasesKept]: phase i at i % kPhasesKept

@@ -11,31 +11,51 @@ namespace slip::backend::cuda {
 /// takes until all that was written is in its place.
 inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBringingWarp = kWarps - 1;
 
-/// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block; between the end of a phase
-/// and this, nobody may read its number in shared memory.
-__device__ __forceinline__ void meet(const StepArguments& step, int now) {
+/// Where a warp is: what it must remember from one part of a phase to the next, and what is the same for all
+/// its lanes. In shared memory, every warp its own: registers are short while rows are staged, and what the
+/// compiler puts on the stack instead comes back from the second-level cache, because each meeting empties the
+/// first.
+struct alignas(16) Place {
+  int phase = 0;
+  int product = -1;        // none
+  int first = 0, end = 0;  // of the product, the groups of tiles that are this block's
+  int group = 0, pass = 0;
+  int half = 0;   // of the sums
+  int waits = 0;  // the other blocks have not been met yet
+};
+__device__ __forceinline__ Place* place_here(const SharedPlan& plan) {
+  return shared_at<Place>(plan.places) + thread_here() / 32;
+}
+__device__ __forceinline__ void keep_place(const SharedPlan& plan, const Place& place) {
+  __syncwarp();
+  if (thread_here() % 32 == 0) store_words(place_here(plan), place);
+  __syncwarp();
+}
+
+/// Waits until all phases before this one are over everywhere. All threads of the block; between the end of a
+/// phase and this, nobody may read its number in Watch.
+__device__ __forceinline__ void meet(const StepArguments& step) {
   copy_wait<0>();  // what this warp brings
   if (thread_here() == kMeetingWarp * 32) {
+    const int now = place_here(step.plan)->phase;
     if (now > 0) grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
     shared_at<Watch>(step.plan.watch)->phase = now;
-    if (step.clocks != nullptr && blockIdx.x == 0) step.clocks[2 * now + 1] = clock_now();
+    if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * now + 1] = clock_now();
   }
   __syncthreads();
 }
 
-/// The block is done with phase `over` as soon as all its threads have called this; only the warp that says so
+/// The block is done with its phase as soon as all its threads have called this; only the warp that says so
 /// waits for them.
-__device__ __forceinline__ void arrive(const StepArguments& step, int over) {
+__device__ __forceinline__ void arrive(const StepArguments& step) {
   constexpr int kDone = 15;
   const int thread = thread_here();
-  if (thread / 32 != kArrivingWarp) {
-    arrive_some(kDone, kBlockThreads);
-    return;
-  }
+  if (thread / 32 != kArrivingWarp) return arrive_some(kDone, kBlockThreads);
   sync_some(kDone, kBlockThreads);
   if (thread % 32 == 0) {
-    if (step.clocks != nullptr && blockIdx.x == 0) step.clocks[2 * over + 2] = clock_now();
-    if ((step.skipped & kSkipArrival) == 0 || blockIdx.x != 0) grid_arrive(step.arrived);
+    if (step.clocks != nullptr && block_here() == 0)
+      step.clocks[2 * place_here(step.plan)->phase + 2] = clock_now();
+    if ((step.skipped & kSkipArrival) == 0 || block_here() != 0) grid_arrive(step.arrived);
   }
 }
 

@@ -102,7 +102,7 @@ __device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows 
 /// of its warps.
 __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
   constexpr int kLine = 32;  // floats
-  const int lane = thread_here() % 32, own = static_cast<int>(blockIdx.x) - segment.first_block;
+  const int lane = thread_here() % 32, own = block_here() - segment.first_block;
   const float* norm = lane % 2 == 0 ? segment.norm : segment.in.branch_norm;
   if (norm == nullptr) return;
   for (int at = (own * 16 + lane / 2) * kLine; at < segment.in.cols; at += segment.blocks * 16 * kLine)
@@ -303,90 +303,104 @@ __device__ __forceinline__ int learn_list(const JobFrame& job, const SharedPlan&
   return matrices;
 }
 
-/// Where a block is in its share of a product: at the run from `group` on, of pass `pass`.
-struct Progress {
-  int group, pass;
-  int half;  // of the sums
-};
-__device__ __forceinline__ StagedRows rows_of(const OwnJob& job, const Progress& at, int listed) {
-  const int first = at.pass * job.frame.rows_per_pass;
-  return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
-}
-
-/// This block's share of a product, for all rows: pass by pass, run by run. `now`: the phase, if the other
-/// blocks have not been met yet, else -1. What is easily found again is looked up after the rows are staged
-/// and not kept, because staging needs the registers.
-template <int kTiles>
-__device__ __forceinline__ void run_share(const StepArguments& step, int now, int product,
-                                          const OwnJob& job, const Share& share) {
-  const Segment& segment = job.segment;
-  Progress at{share.first, 0, 0};
-  bool stages = true;
-#pragma unroll 1
-  while (true) {
-    if (stages) {
-      const Run run = run_from(segment, 0, at.group, share.end);
-      stage_rows<kTiles>(step, now, segment, rows_of(job, at, run.listed));
-      now = -1;
-      __syncthreads();
-    }
-    const Run run = run_from(segment, thread_here() / 32, at.group, share.end);
-    const StagedRows rows = rows_of(job, at, run.listed);
-    if (blockIdx.x == 0 && segment.keep_normed != nullptr && at.group == share.first)
-      finish_kept(&segment, rows, shared_at<const float>(step.plan.partial) + kWarps * kMaxRows);
-    at.group += run.count;
-    const bool next_pass = at.group == share.end, more = !next_pass || at.pass + 1 < job.frame.passes;
-    run_tiles<kTiles>(step, segment, rows, run, at.half, more);
-    if (uniform(more ? 1 : 0) == 0) return;
-    fill_stream(step, product);
-    // The next run of the pass, whose rows may be others, or the next pass.
-    if (next_pass) {
-      ++at.pass;
-      at.group = share.first;
-    }
-    stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
-  }
-}
-
-/// Product number `product` of the step, as phase `now`; its job is in shared memory.
-template <int kTiles>
-__device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
+/// What some products have to do beside multiplying: the choice of experts, and the list of them where it was
+/// not needed before.
+__device__ __forceinline__ void finish_product(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
+  const int product = place_here(plan)->product;
   const OwnJob& job = job_at(plan, product);
-  const Duty& duty = duty_at(plan, product);
-  const bool has_segment = uniform(duty.segment) >= 0;
-  const bool stacked = uniform(job.frame.stacked ? 1 : 0) != 0;
-  Share share{uniform(duty.first), uniform(duty.end)};
-  bool learns = false;
-  if (stacked) {
-    const KnownList list = *shared_at<const KnownList>(plan.list);
-    learns = uniform(list.number != job.frame.list_number ? 1 : 0) != 0;
-    // Whoever multiplies with none of the list's matrices is in no hurry to know it.
-    if (has_segment && uniform(job.segment.matrix.count) > 1) {
-      int matrices = list.matrices;
-      if (learns) {
-        meet(step, now);
-        now = -1;
-        matrices = learn_list(job.frame, plan);
-        fill_stream(step, product + 2);
-        learns = false;
-      }
-      const Share own = share_of(job.segment, duty, matrices);
-      share = {uniform(own.first), uniform(own.end)};
-    }
-  }
-  if (has_segment && share.first < share.end) {
-    run_share<kTiles>(step, now, product, job, share);
-  } else if (now >= 0) {
-    meet(step, now);
-  }
-  if (learns) {
+  if (uniform(job.frame.stacked &&
+                      shared_at<const KnownList>(plan.list)->number != job.frame.list_number
+                  ? 1
+                  : 0) != 0) {
     __syncthreads();
     learn_list(job.frame, plan);
   }
   const int router = uniform(job.frame.route.segment);
-  if (router >= 0 && uniform(duty.segment) == router)
+  if (router >= 0 && uniform(duty_at(plan, product).segment) == router)
     route_when_last(&job, plan.partial, plan.work);
+}
+
+__device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int listed) {
+  const int first = pass * job.frame.rows_per_pass;
+  return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
+}
+
+/// The rows of the run at hand, to shared memory.
+template <int kTiles>
+__device__ __forceinline__ void stage_run(const StepArguments& step) {
+  const Place at = load_words(place_here(step.plan));
+  const OwnJob& job = job_at(step.plan, at.product);
+  const Run run = run_from(job.segment, 0, at.group, at.end);
+  stage_rows<kTiles>(step, uniform(at.waits) != 0, job.segment, rows_of(job, at.pass, run.listed));
+  __syncthreads();
+}
+
+/// This block's share of a product, for all rows: pass by pass, run by run.
+template <int kTiles>
+__device__ __forceinline__ void run_share(const StepArguments& step) {
+  const SharedPlan& plan = step.plan;
+  bool stages = true;
+#pragma unroll 1
+  while (true) {
+    if (stages) stage_run<kTiles>(step);
+    // Looked up again, and not kept.
+    Place at = load_words(place_here(plan));
+    const OwnJob& job = job_at(plan, at.product);
+    const Segment& segment = job.segment;
+    const Run run = run_from(segment, thread_here() / 32, at.group, at.end);
+    const StagedRows rows = rows_of(job, at.pass, run.listed);
+    if (block_here() == 0 && segment.keep_normed != nullptr && at.group == at.first)
+      finish_kept(&segment, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
+    const bool next_pass = at.group + run.count == at.end,
+               more = !next_pass || at.pass + 1 < job.frame.passes;
+    run_tiles<kTiles>(step, segment, rows, run, at.half, more);
+    if (uniform(more ? 1 : 0) == 0) return;
+    // The next run of the pass, whose rows may be others, or the next pass.
+    at.group = next_pass ? at.first : at.group + run.count;
+    at.pass += next_pass ? 1 : 0;
+    at.waits = 0;
+    stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
+    keep_place(plan, at);
+    fill_stream(step, at.product);
+  }
+}
+
+/// The product of the phase at hand; its job is in shared memory.
+template <int kTiles>
+__device__ __forceinline__ void run_product(const StepArguments& step) {
+  const SharedPlan& plan = step.plan;
+  Place at = load_words(place_here(plan));
+  const OwnJob& job = job_at(plan, at.product);
+  const Duty duty = load_words(&duty_at(plan, at.product));
+  at.first = duty.first;
+  at.end = duty.segment >= 0 ? duty.end : duty.first;
+  at.waits = 1;
+  if (uniform(job.frame.stacked ? 1 : 0) != 0) {
+    const KnownList list = *shared_at<const KnownList>(plan.list);
+    // Whoever multiplies with none of the list's matrices is in no hurry to know it.
+    if (uniform(duty.segment >= 0 && job.segment.matrix.count > 1 ? 1 : 0) != 0) {
+      int matrices = list.matrices;
+      if (uniform(list.number != job.frame.list_number ? 1 : 0) != 0) {
+        meet(step);
+        at.waits = 0;
+        matrices = learn_list(job.frame, plan);
+        fill_stream(step, at.product + 2);
+      }
+      const Share share = share_of(job.segment, duty, matrices);
+      at.first = share.first;
+      at.end = share.end;
+    }
+  }
+  at.group = at.first;
+  at.pass = at.half = 0;
+  keep_place(plan, at);
+  if (uniform(at.first < at.end ? 1 : 0) != 0) {
+    run_share<kTiles>(step);
+  } else if (uniform(at.waits) != 0) {
+    meet(step);
+  }
+  finish_product(step);
 }
 
 }  // namespace slip::backend::cuda

@@ -204,10 +204,10 @@ struct KnownRows {
   }
 };
 
-/// Way `way` to stage row `row` of the step. `now`: the phase, if the others have not been met yet; what does
-/// not depend on them is read before that.
+/// Way `way` to stage row `row` of the step. `waits`: the other blocks have not been met yet; what does not
+/// depend on them is read before that.
 template <int kWay = staging(true, true, kMostTurns)>
-__device__ __forceinline__ void stage_one(const StepArguments& step, int now, int way, const Segment& segment,
+__device__ __forceinline__ void stage_one(const StepArguments& step, bool waits, int way, const Segment& segment,
                                           int source, int row, bool keeps, const Stage& stage,
                                           float* partial) {
   if constexpr (kWay > 0) {
@@ -215,12 +215,12 @@ __device__ __forceinline__ void stage_one(const StepArguments& step, int now, in
       if constexpr (kWay % 4 > 0) {
         KnownRows<1, 1, kWay % 4, (kWay & 8) != 0, (kWay & 4) != 0> one{segment, stage, partial};
         one.load_weights();
-        if (now >= 0) meet(step, now);
+        if (waits) meet(step);
         one.run(0, 1, source, row, keeps);
       }
       return;
     }
-    stage_one<kWay - 1>(step, now, way, segment, source, row, keeps, stage, partial);
+    stage_one<kWay - 1>(step, waits, way, segment, source, row, keeps, stage, partial);
   }
 }
 
@@ -259,23 +259,23 @@ __device__ __noinline__ void stage_any(const Segment* staged, const int8_t* chos
   }
 }
 
-/// All threads of the block; the rows are there after the next barrier of the block. `now`: the phase, if the
-/// other blocks have not been met yet, else -1.
+/// All threads of the block; the rows are there after the next barrier of the block. `waits`: the
+/// other blocks have not been met yet.
 template <int kTiles>
-__device__ __forceinline__ void stage_rows(const StepArguments& step, int now, const Segment& segment,
+__device__ __forceinline__ void stage_rows(const StepArguments& step, bool waits, const Segment& segment,
                                            const StagedRows& rows) {
   const SharedPlan& plan = step.plan;
   const auto* chosen = shared_at<const int8_t>(plan.chosen);
   auto* partial = shared_at<float>(plan.partial);
   const Stage stage{plan.work, segment.starts, segment.biases, 0};
-  const bool keeps = blockIdx.x == 0;
+  const bool keeps = block_here() == 0;
   const int way = uniform(rows.count == 1 ? segment.staging : 0);
   if (kTiles == 1 && way > 0 && (step.skipped & kSkipStage) == 0) {
     const int slot = segment.in.slots > 0 ? chosen[rows.listed * kMaxRows + rows.first] : 0;
     const int source = segment.in.slots > 0 ? rows.first * segment.in.slots + slot : rows.first;
-    stage_one(step, now, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
+    stage_one(step, waits, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
   } else {
-    if (now >= 0) meet(step, now);
+    if (waits) meet(step);
     if ((step.skipped & kSkipStage) == 0)
       stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
   }

@@ -52,7 +52,7 @@ __device__ __forceinline__ void bring_phase(const StepArguments& step, int which
   if (which < step.phase_count) bring(phase_at(step.plan, which), step.phases + which);
 }
 __device__ __forceinline__ const Duty* own_duty(const StepArguments& step, int product) {
-  return step.duties + product * static_cast<int>(gridDim.x) + blockIdx.x;
+  return step.duties + product * static_cast<int>(gridDim.x) + block_here();
 }
 __device__ __forceinline__ void bring_duty(const StepArguments& step, int product) {
   if (product < step.job_count)
@@ -73,6 +73,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
   for (int i = thread; i < kWarps * plan.slots; i += kBlockThreads)
     arrival_init(shared_at<Arrival>(plan.arrivals) + i);
   if (thread < kWarps) {
+    shared_at<Place>(plan.places)[thread] = Place();
     shared_at<Stream>(plan.streams)[thread] = Stream();
     shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }
@@ -93,55 +94,52 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
   fill_stream(step, kJobsKept - 2);
 }
 
-__device__ __forceinline__ PhaseHead phase_head(const SharedPlan& plan, int which) {
-  return load_words(shared_at<const PhaseHead>(phase_at(plan, which)));
-}
-
-/// After phase `over`: arrives at the meeting behind it, and brings the descriptions after the next ones.
-/// `product`: its number, or -1.
-__device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
-  arrive(step, over);
+/// After a phase: arrives at the meeting behind it, brings the descriptions after the next ones, and starts
+/// the copies of what comes next.
+__device__ __forceinline__ void leave_phase(const StepArguments& step) {
+  const SharedPlan& plan = step.plan;
+  arrive(step);
   if (uniform(thread_here() / 32) == kBringingWarp) {
-    bring_phase(step, over + 2);
+    const Place at = load_words(place_here(plan));
+    const int product = uniform(at.product);
+    bring_phase(step, uniform(at.phase) + 2);
     if (product >= 0) {
       const int next = product + kJobsKept - 1;
-      bring_job(step, next, uniform(duty_at(step.plan, next).segment));
+      bring_job(step, next, uniform(duty_at(plan, next).segment));
       bring_duty(step, product + kDutiesKept - 2);
-      if (product + 2 < step.job_count) prefetch_norms(job_at(step.plan, product + 2).segment);
+      if (product + 2 < step.job_count) prefetch_norms(job_at(plan, product + 2).segment);
     }
     copy_commit();
   }
+  const int product = uniform(place_here(plan)->product);
   if (product >= 0) fill_stream(step, product + kJobsKept - 2);
 }
 
 /// The step, phase by phase. A phase begins before the one before it is over everywhere: it looks up all it
-/// can before it meets the other blocks (meeting.h). What other phases than products leave of the registers
-/// is on the stack, which comes back from the second-level cache; so after them the number of the phase is
-/// read from shared memory.
+/// can before it meets the other blocks (meeting.h).
 template <int kTiles>
 __device__ __forceinline__ void run_step(const StepArguments& step) {
+  const SharedPlan& plan = step.plan;
   start_step(step);
-  int now = 0;
 #pragma unroll 1
   while (true) {
-    const PhaseHead head = phase_head(step.plan, now);
+    const int now = place_here(plan)->phase;
+    const PhaseHead head = load_words(shared_at<const PhaseHead>(phase_at(plan, now)));
     const auto kind = static_cast<StepKind>(uniform(static_cast<int>(head.kind)));
-    int product = -1;
+    keep_place(plan, {.phase = now, .product = head.product});
     if (kind == StepKind::kProduct) {
-      product = uniform(head.product);
-      run_product<kTiles>(step, now, product);
+      run_product<kTiles>(step);
     } else {
-      meet(step, now);
-      if (kind != StepKind::kEmpty) {
-        run_other(kind, phase_at(step.plan, now), step.plan.step, step.plan.work);
-        now = uniform(shared_at<const Watch>(step.plan.watch)->phase);
-      }
+      meet(step);
+      if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
     }
-    leave_phase(step, now, product);
-    if (++now == step.phase_count) break;
+    leave_phase(step);
+    const int next = place_here(plan)->phase + 1;
+    keep_place(plan, {.phase = next});
+    if (uniform(next) == step.phase_count) break;
   }
   copy_wait<0>();
-  if (step.clocks != nullptr && blockIdx.x == 0) meet(step, now);
+  if (step.clocks != nullptr && block_here() == 0) meet(step);
 }
 
 }  // namespace slip::backend::cuda

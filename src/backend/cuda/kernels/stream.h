@@ -24,7 +24,7 @@ __device__ __forceinline__ Share share_of(const Segment& segment, const Duty& du
   if (segment.matrix.count == 1) return {duty.first, duty.end};
   const auto groups = static_cast<unsigned>(segment.groups * matrices),
              blocks = static_cast<unsigned>(segment.blocks);
-  const int own = static_cast<int>(blockIdx.x) - segment.first_block;
+  const int own = block_here() - segment.first_block;
   const int each = static_cast<int>(groups / blocks), more = static_cast<int>(groups % blocks);
   const int first = own * each + min(own, more);
   return {first, first + each + (own < more ? 1 : 0)};
