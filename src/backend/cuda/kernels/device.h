@@ -121,29 +121,51 @@ __device__ __forceinline__ void arrival_init(Arrival* arrival) {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-/// By a whole warp that is done with what lay in `shared`. Weights are read once per step, so they are the
-/// first to leave the second-level cache, which has caches, norms and lists to keep.
+#if __CUDA_ARCH__ >= 900
+/// By one lane. Weights are read once per step, so they are the first to leave the second-level cache, which
+/// has caches, norms and lists to keep.
+__device__ __forceinline__ void start_bulk(std::byte* shared, const std::byte* global, int bytes,
+                                           Arrival* arrival) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+               : "memory");
+  constexpr uint64_t kEvictFirst = 0x12f0000000000000;  // what createpolicy gives
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+      "[%3], "
+      "%4;" ::"r"(to),
+      "l"(global), "r"(bytes), "r"(address), "l"(kEvictFirst)
+      : "memory");
+}
+#endif
+/// By a whole warp that is done with what lay in `shared`.
 __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* global, int bytes,
                                           Arrival* arrival) {
   __syncwarp();
 #if __CUDA_ARCH__ >= 900
-  if (threadIdx.x % 32 == 0) {
-    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
-                 : "memory");
-    constexpr uint64_t kEvictFirst = 0x12f0000000000000;  // what createpolicy gives
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
-        "[%3], "
-        "%4;" ::"r"(to),
-        "l"(global), "r"(bytes), "r"(address), "l"(kEvictFirst)
-        : "memory");
-  }
+  if (threadIdx.x % 32 == 0) start_bulk(shared, global, bytes, arrival);
 #else
   for (int at = threadIdx.x % 32 * 16; at < bytes; at += 512)
     *reinterpret_cast<uint4*>(shared + at) = __ldg(reinterpret_cast<const uint4*>(global + at));
   __syncwarp();
+#endif
+}
+/// By all lanes of a warp: those that want start a copy each. What lay in their places has been used.
+__device__ __forceinline__ void copy_bulk_lanes(bool wants, std::byte* shared, const std::byte* global,
+                                                int bytes, Arrival* arrival) {
+#if __CUDA_ARCH__ >= 900
+  if (wants) start_bulk(shared, global, bytes, arrival);
+#else
+  constexpr uint32_t kAll = 0xffffffffu;
+  for (uint32_t left = __ballot_sync(kAll, wants); left != 0; left &= left - 1) {
+    const int whose = __ffs(static_cast<int>(left)) - 1;
+    const auto* from = reinterpret_cast<const std::byte*>(
+        __shfl_sync(kAll, reinterpret_cast<unsigned long long>(global), whose));
+    auto* to = reinterpret_cast<std::byte*>(
+        __shfl_sync(kAll, reinterpret_cast<unsigned long long>(shared), whose));
+    copy_bulk(to, from, __shfl_sync(kAll, bytes, whose), nullptr);
+  }
 #endif
 }
 __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) {

@@ -82,6 +82,9 @@ struct alignas(16) Segment {
   // Which of the kernel's own ways to stage and to multiply fits; filled in with the blocks.
   int staging = 0, multiplying = 0;
   int starts = 0, biases = 0;  // of the staged rows: see stage_at()
+  int rows_log = 0;            // of a pass, padded to a power of two
+  int batch = 1;               // rounds of tiles whose sums are kept before the block meets,
+  int half_floats = 0;         // twice, so far apart; 0 = once
 };
 
 inline constexpr int kMaxSegments = 4;
@@ -119,7 +122,7 @@ struct alignas(16) Job : JobFrame {
 struct alignas(16) Duty {
   int segment = -1;  // none
   int first = 0, end = 0;
-  int unused = 0;
+  int plain = 0;  // one run of tiles in one pass, and nothing else to do
 };
 
 /// A job from the point of view of a block, in shared memory.
@@ -143,6 +146,7 @@ enum Skipped : int {
 /// Shared memory of a block, for all phases of a step: places in bytes.
 struct SharedPlan {
   int watch = 0;      // the first thing; see watch.h
+  int arguments = 0;  // StepArguments, for functions that are not inlined
   int arrivals = 0;   // [kWarps][slots]
   int streams = 0;    // [kWarps] Stream; see stream.h
   int lookouts = 0;   // [kWarps] Lookout, and what it has found:

@@ -6,18 +6,18 @@
 
 namespace slip::backend::cuda {
 
-/// Who arrives when a block is done with a phase, who waits for the other blocks, and who brings descriptions
-/// of what comes: warps that seldom have the end of a tile to work on, and each another one, because arriving
-/// takes until all that was written is in its place.
-inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBringingWarp = kWarps - 1;
+/// Who arrives when a block is done with a phase, who waits for the other blocks, who brings descriptions of
+/// what comes, and who starts the copies of weights between products: warps that seldom have the end of a tile
+/// to work on, and each another one, because arriving takes until all that was written is in its place.
+inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBringingWarp = kWarps - 1,
+                     kFeedingWarp = kWarps - 2;
 
-/// Where a warp is: what it must remember from one part of a phase to the next, and what is the same for all
-/// its lanes. In shared memory, every warp its own: registers are short while rows are staged, and what the
-/// compiler puts on the stack instead comes back from the second-level cache, because each meeting empties the
-/// first.
+/// Where a warp is in a product that is not plain: what it must remember from one part to the next, the same
+/// for all its lanes. In shared memory, every warp its own: registers are short while rows are staged, and what
+/// the compiler puts on the stack instead comes back from the second-level cache, because each meeting empties
+/// the first.
 struct alignas(16) Place {
-  int phase = 0;
-  int product = -1;        // none
+  int phase = 0, product = 0;
   int first = 0, end = 0;  // of the product, the groups of tiles that are this block's
   int group = 0, pass = 0;
   int half = 0;   // of the sums
@@ -32,29 +32,29 @@ __device__ __forceinline__ void keep_place(const SharedPlan& plan, const Place& 
   __syncwarp();
 }
 
-/// Waits until all phases before this one are over everywhere. All threads of the block; between the end of a
-/// phase and this, nobody may read its number in Watch.
-__device__ __forceinline__ void meet(const StepArguments& step) {
+/// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block. After it Watch tells where
+/// the step is, until this thread arrives.
+__device__ __forceinline__ void meet(const StepArguments& step, int now, int product) {
   copy_wait<0>();  // what this warp brings
   if (thread_here() == kMeetingWarp * 32) {
-    const int now = place_here(step.plan)->phase;
     if (now > 0) grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
-    shared_at<Watch>(step.plan.watch)->phase = now;
+    Watch& watch = *shared_at<Watch>(step.plan.watch);
+    watch.phase = now;
+    watch.product = product;
     if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * now + 1] = clock_now();
   }
   __syncthreads();
 }
 
-/// The block is done with its phase as soon as all its threads have called this; only the warp that says so
+/// The block is done with phase `over` as soon as all its threads have called this; only the warp that says so
 /// waits for them.
-__device__ __forceinline__ void arrive(const StepArguments& step) {
+__device__ __forceinline__ void arrive(const StepArguments& step, int over) {
   constexpr int kDone = 15;
   const int thread = thread_here();
   if (thread / 32 != kArrivingWarp) return arrive_some(kDone, kBlockThreads);
   sync_some(kDone, kBlockThreads);
   if (thread % 32 == 0) {
-    if (step.clocks != nullptr && block_here() == 0)
-      step.clocks[2 * place_here(step.plan)->phase + 2] = clock_now();
+    if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * over + 2] = clock_now();
     if ((step.skipped & kSkipArrival) == 0 || block_here() != 0) grid_arrive(step.arrived);
   }
 }

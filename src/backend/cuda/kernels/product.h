@@ -196,18 +196,21 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, int way,
 
 /// Results of `rounds` rounds of tiles, by all threads: the sums of a tile's warps, in the order of the parts.
 /// `tile`: the first of the first round. `factor`: of the row that is this thread's.
-__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows, int rows_log,
-                                             int rounds, int tile, const float* sums, float factor,
+__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows, int rounds,
+                                             int tile, const float* sums, float factor,
                                              const int8_t* chosen) {
   const PackedMatrix& matrix = segment.matrix;
   const bool pair = matrix.pair;
-  const int subtiles = matrix.subtiles, results_log = subtiles == 1 || pair ? 4 : 5;
+  const int rows_log = segment.rows_log, subtiles = matrix.subtiles,
+            results_log = subtiles == 1 || pair ? 4 : 5;
   const int parts_log = segment.parts_log, slots_log = std::countr_zero(unsigned{kWarps}) - parts_log;
-  const int warp_floats = 16 << rows_log, total = (rounds << slots_log) << (results_log + rows_log);
-  const int n = thread_here() & ((1 << rows_log) - 1);
+  const int total = (rounds << slots_log) << results_log;  // of each row
+  int i = thread_here() >> rows_log;
+  if (i >= total) return;
+  const int warp_floats = 16 << rows_log, n = thread_here() & ((1 << rows_log) - 1);
   if (n >= rows.count) return;
 #pragma unroll 1
-  for (int i = thread_here() >> rows_log; i < total >> rows_log; i += kBlockThreads >> rows_log) {
+  for (; i < total; i += kBlockThreads >> rows_log) {
     const int r = i & ((1 << results_log) - 1), slot = i >> results_log;  // of all rounds
     const int row = ((tile + slot) << results_log) + r;
     if (row >= matrix.rows) continue;
@@ -229,42 +232,37 @@ __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segme
   const SharedPlan& plan = step.plan;
   const int way = uniform(segment.multiplying);
   const int thread = thread_here(), warp = thread / 32;
-  const int rows_log = rows.count == 1 ? 0 : rows.count == 2 ? 1 : rows.count <= 4 ? 2 : rows.count <= 8 ? 3 : 4;
+  const int rows_log = segment.rows_log, half_floats = segment.half_floats, batch = segment.batch;
   const int slots = kWarps >> segment.parts_log;
-  const int round_floats = (kWarps * 16 * segment.matrix.subtiles) << rows_log;
-  const bool twice = 2 * round_floats <= plan.sum_floats;
-  const int half_floats = twice ? plan.sum_floats / 2 : plan.sum_floats;
-  const int batch = max(1, half_floats / round_floats);
   const Stage stage{plan.work, segment.starts, segment.biases, 0};
-  const auto* partial = shared_at<const float>(plan.partial) + kWarps * kMaxRows;
   const auto* chosen =
       segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + run.listed * kMaxRows : nullptr;
   TileWalk walk{run.tile, min(segment.matrix.tiles, run.tile + run.count * slots), slots,
                 own_pieces(segment, warp)};
-  Stream stream = load_stream(plan);
+  Stream stream = load_words(streams(plan) + warp);
   float factor = 1;
 #pragma unroll 1
   for (int round = 0; round < run.count; round += batch) {
     const int rounds = min(batch, run.count - round);
     float* sums = shared_at<float>(plan.sums) + half * half_floats;
     multiply_any<kTiles>(step, way, stage, rows_log, rounds, walk, stream, sums);
+    if (round + batch >= run.count) keep_stream(plan, stream);
     if (round == 0 && segment.normed) {  // while the others multiply
       const int n = thread & ((1 << rows_log) - 1);
       if (thread < (run.count * slots * 32) << rows_log && n < rows.count)
-        factor = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
+        factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
+                            segment.in.epsilon);
     }
     __syncthreads();
-    finish_tiles(segment, rows, rows_log, rounds, walk.tile - (warp >> segment.parts_log), sums, factor,
-                 chosen);
+    finish_tiles(segment, rows, rounds, walk.tile - (warp >> segment.parts_log), sums, factor, chosen);
     walk.tile += rounds * slots;
     // With one half nobody may overtake.
-    if (twice) {
+    if (half_floats > 0) {
       half ^= 1;
     } else if (more || round + batch < run.count) {
       __syncthreads();
     }
   }
-  keep_stream(plan, stream);
 }
 
 /// The last block that is done with the router's segment chooses the experts. `flag`, `work`: places in shared
@@ -307,10 +305,9 @@ __device__ __forceinline__ int learn_list(const JobFrame& job, const SharedPlan&
 /// not needed before.
 __device__ __forceinline__ void finish_product(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
-  const int product = place_here(plan)->product;
+  const int product = shared_at<const Watch>(plan.watch)->product;
   const OwnJob& job = job_at(plan, product);
-  if (uniform(job.frame.stacked &&
-                      shared_at<const KnownList>(plan.list)->number != job.frame.list_number
+  if (uniform(job.frame.stacked && shared_at<const KnownList>(plan.list)->number != job.frame.list_number
                   ? 1
                   : 0) != 0) {
     __syncthreads();
@@ -326,24 +323,47 @@ __device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int l
   return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
 }
 
-/// The rows of the run at hand, to shared memory.
+/// A product that is one run of tiles in one pass, as phase `now`: most are. What is easily found again is
+/// looked up after the rows are staged and not kept, because staging needs the registers.
 template <int kTiles>
-__device__ __forceinline__ void stage_run(const StepArguments& step) {
-  const Place at = load_words(place_here(step.plan));
-  const OwnJob& job = job_at(step.plan, at.product);
-  const Run run = run_from(job.segment, 0, at.group, at.end);
-  stage_rows<kTiles>(step, uniform(at.waits) != 0, job.segment, rows_of(job, at.pass, run.listed));
+__device__ __forceinline__ void run_plain(const StepArguments& step, int now, int product) {
+  const SharedPlan& plan = step.plan;
+  {
+    const OwnJob& job = job_at(plan, product);
+    stage_rows<kTiles>(step, {now, product}, job.segment, {0, job.frame.rows, 0});
+  }
+  __syncthreads();
+  const int again = shared_at<const Watch>(plan.watch)->product;
+  const OwnJob& job = job_at(plan, again);
+  const Duty duty = load_words(&duty_at(plan, again));
+  const int parts_log = job.segment.parts_log;
+  const Run run{0, duty.first * (kWarps >> parts_log) + (thread_here() / 32 >> parts_log),
+                duty.end - duty.first};
+  int half = 0;
+  run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, 0}, run, half, false);
+}
+
+/// By all threads, when all streams are in shared memory and before they are used again.
+__device__ __forceinline__ void feed_now(const StepArguments& step, int last) {
+  if (uniform(thread_here() / 32) == kFeedingWarp) feed(step, last);
   __syncthreads();
 }
 
-/// This block's share of a product, for all rows: pass by pass, run by run.
+/// This block's share of any product, for all rows: pass by pass, run by run.
 template <int kTiles>
 __device__ __forceinline__ void run_share(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   bool stages = true;
 #pragma unroll 1
   while (true) {
-    if (stages) stage_run<kTiles>(step);
+    if (stages) {
+      const Place at = load_words(place_here(plan));
+      const OwnJob& job = job_at(plan, at.product);
+      const Run run = run_from(job.segment, 0, at.group, at.end);
+      const Meeting meeting{uniform(at.waits) != 0 ? at.phase : -1, at.product};
+      stage_rows<kTiles>(step, meeting, job.segment, rows_of(job, at.pass, run.listed));
+      __syncthreads();
+    }
     // Looked up again, and not kept.
     Place at = load_words(place_here(plan));
     const OwnJob& job = job_at(plan, at.product);
@@ -362,45 +382,52 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
     at.waits = 0;
     stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
     keep_place(plan, at);
-    fill_stream(step, at.product);
+    feed_now(step, at.product);
   }
 }
 
-/// The product of the phase at hand; its job is in shared memory.
+/// Any product, as phase `now`. Not inlined: plain ones should have the registers and the instruction cache to
+/// themselves.
 template <int kTiles>
-__device__ __forceinline__ void run_product(const StepArguments& step) {
+__device__ __noinline__ void run_special(int arguments, int now, int product) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
   const SharedPlan& plan = step.plan;
-  Place at = load_words(place_here(plan));
-  const OwnJob& job = job_at(plan, at.product);
-  const Duty duty = load_words(&duty_at(plan, at.product));
-  at.first = duty.first;
-  at.end = duty.segment >= 0 ? duty.end : duty.first;
-  at.waits = 1;
-  if (uniform(job.frame.stacked ? 1 : 0) != 0) {
+  const OwnJob& job = job_at(plan, product);
+  const Duty duty = load_words(&duty_at(plan, product));
+  Place at{.phase = now, .product = product, .first = duty.first, .end = duty.first, .waits = 1};
+  if (duty.segment >= 0) at.end = duty.end;
+  // Whoever multiplies with none of the list's matrices is in no hurry to know it.
+  if (uniform(duty.segment >= 0 && job.segment.matrix.count > 1 ? 1 : 0) != 0) {
     const KnownList list = *shared_at<const KnownList>(plan.list);
-    // Whoever multiplies with none of the list's matrices is in no hurry to know it.
-    if (uniform(duty.segment >= 0 && job.segment.matrix.count > 1 ? 1 : 0) != 0) {
-      int matrices = list.matrices;
-      if (uniform(list.number != job.frame.list_number ? 1 : 0) != 0) {
-        meet(step);
-        at.waits = 0;
-        matrices = learn_list(job.frame, plan);
-        fill_stream(step, at.product + 2);
-      }
-      const Share share = share_of(job.segment, duty, matrices);
-      at.first = share.first;
-      at.end = share.end;
+    int matrices = list.matrices;
+    if (uniform(list.number != job.frame.list_number ? 1 : 0) != 0) {
+      meet(step, now, product);
+      at.waits = 0;
+      matrices = learn_list(job.frame, plan);
+      feed_now(step, product + 2);
     }
+    const Share share = share_of(job.segment, duty, matrices);
+    at.first = share.first;
+    at.end = share.end;
   }
   at.group = at.first;
-  at.pass = at.half = 0;
   keep_place(plan, at);
   if (uniform(at.first < at.end ? 1 : 0) != 0) {
     run_share<kTiles>(step);
   } else if (uniform(at.waits) != 0) {
-    meet(step);
+    meet(step, now, product);
   }
   finish_product(step);
+}
+
+/// Product number `product` of the step, as phase `now`; its job is in shared memory.
+template <int kTiles>
+__device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
+  if (uniform(duty_at(step.plan, product).plain) != 0) {
+    run_plain<kTiles>(step, now, product);
+  } else {
+    run_special<kTiles>(step.plan.arguments, now, product);
+  }
 }
 
 }  // namespace slip::backend::cuda

@@ -8,6 +8,12 @@
 
 namespace slip::backend::cuda {
 
+/// The meeting before a phase, if it is still to come.
+struct Meeting {
+  int phase;  // -1 = the other blocks have been met
+  int product;
+};
+
 inline constexpr int kMostTurns = 3;  // of four columns a thread
 
 /// Ways to stage rows, as Segment::staging: which of them it is, times four, plus the turns. 0 = none fits.
@@ -204,10 +210,10 @@ struct KnownRows {
   }
 };
 
-/// Way `way` to stage row `row` of the step. `waits`: the other blocks have not been met yet; what does not
-/// depend on them is read before that.
+/// Way `way` to stage row `row` of the step. What does not depend on other blocks is read before
+/// they are met.
 template <int kWay = staging(true, true, kMostTurns)>
-__device__ __forceinline__ void stage_one(const StepArguments& step, bool waits, int way, const Segment& segment,
+__device__ __forceinline__ void stage_one(const StepArguments& step, const Meeting& meeting, int way, const Segment& segment,
                                           int source, int row, bool keeps, const Stage& stage,
                                           float* partial) {
   if constexpr (kWay > 0) {
@@ -215,12 +221,12 @@ __device__ __forceinline__ void stage_one(const StepArguments& step, bool waits,
       if constexpr (kWay % 4 > 0) {
         KnownRows<1, 1, kWay % 4, (kWay & 8) != 0, (kWay & 4) != 0> one{segment, stage, partial};
         one.load_weights();
-        if (waits) meet(step);
+        if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
         one.run(0, 1, source, row, keeps);
       }
       return;
     }
-    stage_one<kWay - 1>(step, waits, way, segment, source, row, keeps, stage, partial);
+    stage_one<kWay - 1>(step, meeting, way, segment, source, row, keeps, stage, partial);
   }
 }
 
@@ -259,10 +265,9 @@ __device__ __noinline__ void stage_any(const Segment* staged, const int8_t* chos
   }
 }
 
-/// All threads of the block; the rows are there after the next barrier of the block. `waits`: the
-/// other blocks have not been met yet.
+/// All threads of the block; the rows are there after the next barrier of the block. 
 template <int kTiles>
-__device__ __forceinline__ void stage_rows(const StepArguments& step, bool waits, const Segment& segment,
+__device__ __forceinline__ void stage_rows(const StepArguments& step, const Meeting& meeting, const Segment& segment,
                                            const StagedRows& rows) {
   const SharedPlan& plan = step.plan;
   const auto* chosen = shared_at<const int8_t>(plan.chosen);
@@ -273,9 +278,9 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, bool waits
   if (kTiles == 1 && way > 0 && (step.skipped & kSkipStage) == 0) {
     const int slot = segment.in.slots > 0 ? chosen[rows.listed * kMaxRows + rows.first] : 0;
     const int source = segment.in.slots > 0 ? rows.first * segment.in.slots + slot : rows.first;
-    stage_one(step, waits, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
+    stage_one(step, meeting, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
   } else {
-    if (waits) meet(step);
+    if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
     if ((step.skipped & kSkipStage) == 0)
       stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
   }

@@ -76,7 +76,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
       stacked |= matrix.count > 1;
     }
   }
-  plan.arrivals = align(sizeof(Watch));
+  plan.arguments = align(sizeof(Watch));
+  plan.arrivals = plan.arguments + align(sizeof(StepArguments));
   plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
   plan.lookouts = plan.streams + align(kWarps * sizeof(Stream));
   plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));
@@ -111,6 +112,10 @@ std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
         duty.segment = i;
         duty.first = own * segment.each + std::min(own, segment.more);
         duty.end = duty.first + segment.each + (own < segment.more ? 1 : 0);
+        duty.plain = !job.stacked && job.passes == 1 && job.route.segment < 0 &&
+                             segment.keep_normed == nullptr && duty.first < duty.end
+                         ? 1
+                         : 0;
       }
     }
   }
@@ -207,6 +212,12 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     job.rows = rows;
     job.rows_per_pass = (rows + passes - 1) / passes;
     job.passes = (rows + job.rows_per_pass - 1) / job.rows_per_pass;
+    for (Segment& segment : job.segments) {
+      segment.rows_log = std::bit_width(static_cast<unsigned>(job.rows_per_pass - 1));
+      const int round = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log;
+      segment.half_floats = 2 * round <= plan_.sum_floats ? plan_.sum_floats / 2 : 0;
+      segment.batch = std::max(1, segment.half_floats / round);
+    }
   }
   const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
   const std::vector<Duty> duties = duties_of(jobs_, gpu.info().processors);

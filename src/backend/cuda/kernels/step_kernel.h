@@ -73,12 +73,15 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
   for (int i = thread; i < kWarps * plan.slots; i += kBlockThreads)
     arrival_init(shared_at<Arrival>(plan.arrivals) + i);
   if (thread < kWarps) {
-    shared_at<Place>(plan.places)[thread] = Place();
-    shared_at<Stream>(plan.streams)[thread] = Stream();
+    Stream& stream = streams(plan)[thread];
+    stream = Stream();
+    stream.ring = plan.ring + thread * plan.slots * plan.slot_bytes;
+    stream.arrivals = plan.arrivals + thread * plan.slots * static_cast<int>(sizeof(Arrival));
     shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }
   if (thread == 0) {
-    *shared_at<Watch>(plan.watch) = {step.stuck, 0};
+    *shared_at<Watch>(plan.watch) = {step.stuck, 0, -1};
+    *shared_at<StepArguments>(plan.arguments) = step;
     *shared_at<KnownList>(plan.list) = KnownList();
   }
   if (thread / 32 == kBringingWarp) {
@@ -91,55 +94,53 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     copy_wait<0>();
   }
   __syncthreads();
-  fill_stream(step, kJobsKept - 2);
+  feed_now(step, kJobsKept - 2);
 }
 
-/// After a phase: arrives at the meeting behind it, brings the descriptions after the next ones, and starts
-/// the copies of what comes next.
-__device__ __forceinline__ void leave_phase(const StepArguments& step) {
-  const SharedPlan& plan = step.plan;
-  arrive(step);
-  if (uniform(thread_here() / 32) == kBringingWarp) {
-    const Place at = load_words(place_here(plan));
-    const int product = uniform(at.product);
-    bring_phase(step, uniform(at.phase) + 2);
+/// After phase `over`: arrives at the meeting behind it, and prepares what does not depend on the others: the
+/// descriptions after the next ones, and the copies of what comes next. `product`: its number, or -1.
+__device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
+  arrive(step, over);
+  const int warp = uniform(thread_here() / 32);
+  if (warp == kFeedingWarp) {
+    if (product >= 0) feed(step, product + kJobsKept - 2);
+  } else if (warp == kBringingWarp) {
+    bring_phase(step, over + 2);
     if (product >= 0) {
       const int next = product + kJobsKept - 1;
-      bring_job(step, next, uniform(duty_at(plan, next).segment));
+      bring_job(step, next, uniform(duty_at(step.plan, next).segment));
       bring_duty(step, product + kDutiesKept - 2);
-      if (product + 2 < step.job_count) prefetch_norms(job_at(plan, product + 2).segment);
+      if (product + 2 < step.job_count) prefetch_norms(job_at(step.plan, product + 2).segment);
     }
     copy_commit();
   }
-  const int product = uniform(place_here(plan)->product);
-  if (product >= 0) fill_stream(step, product + kJobsKept - 2);
 }
 
 /// The step, phase by phase. A phase begins before the one before it is over everywhere: it looks up all it
-/// can before it meets the other blocks (meeting.h).
+/// can before it meets the other blocks (meeting.h). Where the step is is read from shared memory after a
+/// phase: in registers it would be on the stack meanwhile, which comes back from the second-level cache.
 template <int kTiles>
 __device__ __forceinline__ void run_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   start_step(step);
+  int now = 0;
 #pragma unroll 1
   while (true) {
-    const int now = place_here(plan)->phase;
     const PhaseHead head = load_words(shared_at<const PhaseHead>(phase_at(plan, now)));
     const auto kind = static_cast<StepKind>(uniform(static_cast<int>(head.kind)));
-    keep_place(plan, {.phase = now, .product = head.product});
     if (kind == StepKind::kProduct) {
-      run_product<kTiles>(step);
+      run_product<kTiles>(step, now, head.product);
     } else {
-      meet(step);
+      meet(step, now, -1);
       if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
     }
-    leave_phase(step);
-    const int next = place_here(plan)->phase + 1;
-    keep_place(plan, {.phase = next});
-    if (uniform(next) == step.phase_count) break;
+    const Watch* watch = shared_at<const Watch>(plan.watch);
+    now = uniform(watch->phase);
+    leave_phase(step, now, uniform(watch->product));
+    if (++now == step.phase_count) break;
   }
   copy_wait<0>();
-  if (step.clocks != nullptr && block_here() == 0) meet(step);
+  if (step.clocks != nullptr && block_here() == 0) meet(step, now, -1);
 }
 
 }  // namespace slip::backend::cuda

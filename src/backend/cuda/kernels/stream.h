@@ -1,11 +1,11 @@
 // Weights on their way: what the warps of a block read, from tile to tile and product to product.
 //
-// What a warp reads of a product is a run: an arithmetic progression of places. Between phases, while blocks
-// wait for one another, every warp looks up the runs of the next products and leaves them in shared memory.
-// It copies its pieces through a ring in shared memory by bulk copies, one for every one it has used; when a
-// run has no more for it, it goes on with the next, so that weights of the next products are under way before
-// this one is over. Between products a stream lies in shared memory, during one in registers: nothing of it
-// may have an address.
+// What a warp reads of a product is a run: an arithmetic progression of places. Its pieces come through a ring
+// in shared memory by bulk copies, of which the warp starts one for every one it has used; when a run has no
+// more for it, it goes on with the next, so that weights of the next products are under way before this one is
+// over. Between products one warp, the feeder, looks up for all 16, a lane each, what comes next, leaves the
+// runs in shared memory, and fills the rings: the same instructions in all warps would cost 16 times as much.
+// Then a stream lies in shared memory, during a product in registers: nothing of it may have an address.
 #pragma once
 
 #include "backend/cuda/kernels/phase.h"
@@ -125,15 +125,14 @@ __device__ __forceinline__ bool next_groups(const SharedPlan& plan, int last, Lo
   return true;
 }
 
-__device__ __forceinline__ TileRun& run_at(const SharedPlan& plan, int run) {
-  return shared_at<TileRun>(plan.runs)[thread_here() / 32 * kRunsKept + run % kRunsKept];
+__device__ __forceinline__ TileRun* runs_of(const SharedPlan& plan, int warp) {
+  return shared_at<TileRun>(plan.runs) + warp * kRunsKept;
 }
 
-/// Finds runs of products up to `last`. `taken`: so many have been used up.
-__device__ __forceinline__ int look_ahead(const SharedPlan& plan, int last, int taken) {
-  const int warp = thread_here() / 32;
-  Lookout& kept = shared_at<Lookout>(plan.lookouts)[warp];
-  Lookout at = load_words(&kept);
+/// Finds runs of a warp, of products up to `last`; so many have been found. `taken`: so many are used up.
+__device__ __forceinline__ int look_ahead(const SharedPlan& plan, int warp, int last, int taken) {
+  Lookout* kept = shared_at<Lookout>(plan.lookouts) + warp;
+  Lookout at = load_words(kept);
 #pragma unroll 1
   while (at.found - taken < kRunsKept) {
     if (at.group == at.end && !next_groups(plan, last, at)) break;
@@ -143,12 +142,10 @@ __device__ __forceinline__ int look_ahead(const SharedPlan& plan, int last, int 
     const TileRun run = tiles_of(segment, warp, groups, shared_at<const int>(plan.active));
     at.group += groups.count;
     if (run.tiles == 0) continue;
-    if (thread_here() % 32 == 0) store_words(&run_at(plan, at.found), run);
+    store_words(runs_of(plan, warp) + at.found % kRunsKept, run);
     ++at.found;
   }
-  __syncwarp();
-  if (thread_here() % 32 == 0) store_words(&kept, at);
-  __syncwarp();
+  store_words(kept, at);
   return at.found;
 }
 
@@ -158,56 +155,17 @@ struct alignas(16) Stream {
   int tiles = 0;                    // after it so many of the run,
   const std::byte* tile = nullptr;  // from here on
   int tile_step = 0, tile_bytes = 0, stage_bytes = 0;
-  int found = 0, taken = 0;     // runs so far
-  int read = 0, under_way = 0;  // in the ring
+  int found = 0, taken = 0;      // runs so far
+  int read = 0, under_way = 0;   // in the ring
   uint32_t parity = 0;
-  int unused[2] = {};
+  int ring = 0, arrivals = 0;    // places in shared memory
 
-  /// Starts a copy if there is room and something to copy.
-  __device__ __forceinline__ bool start_one(const SharedPlan& plan) {
-    if (left == 0 && !next_tile(plan)) return false;
-    const int write = read + under_way, slot = write >= plan.slots ? write - plan.slots : write;
-    const int bytes = min(left, stage_bytes);
-    copy_bulk(shared_at<std::byte>(place(plan, slot)), at, bytes, arrival(plan, slot));
-    at += bytes;
-    left -= bytes;
-    ++under_way;
-    return true;
-  }
-  /// Starts copies while there is room and something to copy.
-  __device__ __forceinline__ void fill(const SharedPlan& plan) {
-#pragma unroll 1
-    while (under_way < plan.slots && start_one(plan)) {
-    }
-  }
-  /// The place of what comes next, once it is there.
-  __device__ __forceinline__ int next(const SharedPlan& plan) const {
-    wait_arrival(arrival(plan, read), parity);
-    return place(plan, read);
-  }
-  /// It has been used, and something else can come.
-  __device__ __forceinline__ void go_on(const SharedPlan& plan) {
-    if (++read == plan.slots) {
-      read = 0;
-      parity ^= 1;
-    }
-    --under_way;
-    start_one(plan);
-  }
-
- private:
-  __device__ static __forceinline__ Arrival* arrival(const SharedPlan& plan, int slot) {
-    return shared_at<Arrival>(plan.arrivals) + thread_here() / 32 * plan.slots + slot;
-  }
-  __device__ static __forceinline__ int place(const SharedPlan& plan, int slot) {
-    return plan.ring + (thread_here() / 32 * plan.slots + slot) * plan.slot_bytes;
-  }
-
-  /// The next tile, of the next run where this one is at its end.
-  __device__ __forceinline__ bool next_tile(const SharedPlan& plan) {
+  /// Whether there is something to copy.
+  __device__ __forceinline__ bool has_more(const TileRun* runs) {
+    if (left > 0) return true;
     if (tiles == 0) {
       if (taken == found) return false;
-      const TileRun run = load_words(&run_at(plan, taken));
+      const TileRun run = load_words(runs + taken % kRunsKept);
       tile = run.data;
       tiles = run.tiles;
       tile_step = run.tile_step;
@@ -221,24 +179,69 @@ struct alignas(16) Stream {
     left = tile_bytes;
     return true;
   }
+  /// The slot of the ring that is filled next.
+  __device__ __forceinline__ int write(const SharedPlan& plan) const {
+    const int slot = read + under_way;
+    return slot >= plan.slots ? slot - plan.slots : slot;
+  }
+  __device__ __forceinline__ std::byte* place(const SharedPlan& plan, int slot) const {
+    return shared_at<std::byte>(ring + slot * plan.slot_bytes);
+  }
+  __device__ __forceinline__ Arrival* arrival(int slot) const {
+    return shared_at<Arrival>(arrivals) + slot;
+  }
+  /// A copy has been started.
+  __device__ __forceinline__ void count(int bytes) {
+    at += bytes;
+    left -= bytes;
+    ++under_way;
+  }
+
+  /// The place of what comes next, once it is there. By the warp.
+  __device__ __forceinline__ int next(const SharedPlan& plan) const {
+    wait_arrival(arrival(read), parity);
+    return ring + read * plan.slot_bytes;
+  }
+  /// It has been used, and something else can come.
+  __device__ __forceinline__ void go_on(const SharedPlan& plan) {
+    if (++read == plan.slots) {
+      read = 0;
+      parity ^= 1;
+    }
+    --under_way;
+    if (!has_more(runs_of(plan, static_cast<int>(static_cast<unsigned>(thread_here()) / 32)))) return;
+    const int slot = write(plan), bytes = min(left, stage_bytes);
+    copy_bulk(place(plan, slot), at, bytes, arrival(slot));
+    count(bytes);
+  }
 };
 
-__device__ __forceinline__ Stream load_stream(const SharedPlan& plan) {
-  return load_words(&shared_at<const Stream>(plan.streams)[thread_here() / 32]);
+__device__ __forceinline__ Stream* streams(const SharedPlan& plan) {
+  return shared_at<Stream>(plan.streams);
 }
 __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream& stream) {
   const int thread = thread_here();
-  __syncwarp();
-  if (thread % 32 == 0) store_words(&shared_at<Stream>(plan.streams)[thread / 32], stream);
-  __syncwarp();
+  if (thread % 32 == 0) store_words(streams(plan) + thread / 32, stream);
 }
-/// Between runs: what comes next, of products up to `last`, and as much of it under way as fits.
-__device__ __forceinline__ void fill_stream(const StepArguments& step, int last) {
+
+/// By the feeder, when all streams are in shared memory: what comes next, of products up to `last`, and as much
+/// of it under way as fits.
+__device__ __forceinline__ void feed(const StepArguments& step, int last) {
   if ((step.skipped & kSkipStream) != 0) return;
-  Stream stream = load_stream(step.plan);
-  stream.found = look_ahead(step.plan, min(last, step.job_count - 1), stream.taken);
-  stream.fill(step.plan);
-  keep_stream(step.plan, stream);
+  const SharedPlan& plan = step.plan;
+  const int lane = thread_here() % 32, warp = lane % kWarps;
+  Stream stream = load_words(streams(plan) + warp);
+  if (lane < kWarps) stream.found = look_ahead(plan, warp, min(last, step.job_count - 1), stream.taken);
+#pragma unroll 1
+  while (true) {
+    const bool goes =
+        lane < kWarps && stream.under_way < plan.slots && stream.has_more(runs_of(plan, warp));
+    if (ballot(goes) == 0) break;
+    const int slot = stream.write(plan), bytes = min(stream.left, stream.stage_bytes);
+    copy_bulk_lanes(goes, stream.place(plan, slot), stream.at, bytes, stream.arrival(slot));
+    if (goes) stream.count(bytes);
+  }
+  if (lane < kWarps) store_words(streams(plan) + warp, stream);
 }
 
 }  // namespace slip::backend::cuda

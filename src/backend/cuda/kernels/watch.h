@@ -22,6 +22,7 @@ struct alignas(16) StuckReport {
 struct Watch {
   StuckReport* report;
   int phase;
+  int product;  // -1 = none
 };
 
 }  // namespace slip::backend::cuda
