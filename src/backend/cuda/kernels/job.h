@@ -153,6 +153,7 @@ struct SharedPlan {
   int runs = 0;       // [kWarps][kRunsKept] TileRun
   int list = 0;       // KnownList
   int places = 0;     // [kWarps] Place; see meeting.h
+  int walks = 0;      // [kWarps] TileWalk; see product.h
   int duties = 0;     // [kDutiesKept]: product i at i % kDutiesKept
   int jobs = 0;       // [kJobsKept] OwnJob: product i at i % kJobsKept
   int phases = 0;     // [kPhasesKept]: phase i at i % kPhasesKept

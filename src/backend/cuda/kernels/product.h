@@ -137,19 +137,41 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log, floa
   }
 }
 
-/// A warp's tiles of a run, those still to come.
-struct TileWalk {
-  int tile, end, step;
-  Pieces pieces;
+/// What a warp has to do for a run of tiles. Of a plain product it is worked out before blocks meet, and waits
+/// in shared memory while rows are staged.
+struct alignas(16) TileWalk {
+  int tile, end, step;  // its tiles, those still to come
+  int rounds;           // of tiles, of the whole block
+  Pieces pieces;        // of a tile
+  int way;              // to multiply
+  int rows_log;         // of the step
+  int batch, half_floats;
+  int starts, biases;  // of the staged rows
 };
+__device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, int tile, int rounds) {
+  const int slots = kWarps >> segment.parts_log;
+  return {.tile = tile,
+          .end = min(segment.matrix.tiles, tile + rounds * slots),
+          .step = slots,
+          .rounds = rounds,
+          .pieces = own_pieces(segment, warp),
+          .way = segment.multiplying,
+          .rows_log = segment.rows_log,
+          .batch = segment.batch,
+          .half_floats = segment.half_floats,
+          .starts = segment.starts,
+          .biases = segment.biases};
+}
 
-/// Up to `rounds` tiles times the staged rows; their sums are left in shared memory.
+/// Up to `rounds` tiles times the staged rows; their sums are left in shared memory. `last`: nothing follows,
+/// and the feeder fills the ring; others wait for this warp's sums.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const Stage& stage, int rows_log,
-                                               int rounds, const TileWalk& walk, Stream& stream, float* sums) {
+__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int rounds,
+                                               bool last, Stream& stream, float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = 2 / kSubtiles;
-  const int lane = thread_here() % 32;
+  const int lane = thread_here() % 32, rows_log = walk.rows_log;
+  const Stage stage{step.plan.work, walk.starts, walk.biases, 0};
   const bool multiplies = (step.skipped & kSkipMultiply) == 0, reads = (step.skipped & kSkipStream) == 0;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
@@ -157,6 +179,7 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
 #pragma unroll 1
   for (int round = 0; round < rounds && tile < walk.end; ++round, tile += walk.step) {
     float mine[kSubtiles][kTiles][4] = {};
+    const bool last_tile = last && (round + 1 == rounds || tile + walk.step >= walk.end);
 #pragma unroll 1
     for (int piece = walk.pieces.begin; piece < walk.pieces.end; piece += kStagePieces) {
       const int place = reads ? stream.next(step.plan) : step.plan.ring;
@@ -165,7 +188,9 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
         if (kStagePieces == 2 && piece + 1 < walk.pieces.end)
           Work::multiply(lane, column, place + Work::kBytes, piece + 1, stage, mine);
       }
-      if (reads) stream.go_on(step.plan);
+      if (!reads) continue;
+      stream.release(step.plan);
+      if (!last_tile || piece + kStagePieces < walk.pieces.end) stream.refill(step.plan);
     }
     leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
     sums += (kWarps * 16 * kSubtiles) << rows_log;
@@ -174,13 +199,12 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
 
 /// The same for whatever format the matrix has.
 template <int kTiles>
-__device__ __forceinline__ void multiply_any(const StepArguments& step, int way, const Stage& stage,
-                                             int rows_log, int rounds, const TileWalk& walk, Stream& stream,
-                                             float* sums) {
+__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int rounds,
+                                             bool last, Stream& stream, float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, stage, rows_log, rounds, walk, stream, sums);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, rounds, last, stream, sums);
   };
-  switch (way) {
+  switch (uniform(walk.way)) {
     case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
     case multiplying(Format::kAffine4, 1, 2): return with.template operator()<Format::kAffine4, 1, 2>();
     case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
@@ -228,38 +252,34 @@ __device__ __forceinline__ void finish_tiles(const Segment& segment, const Stage
 /// comes next, where they are kept twice. `more`: something follows.
 template <int kTiles>
 __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segment& segment,
-                                          const StagedRows& rows, const Run& run, int& half, bool more) {
+                                          const StagedRows& rows, TileWalk& walk, int listed, int& half,
+                                          bool more) {
   const SharedPlan& plan = step.plan;
-  const int way = uniform(segment.multiplying);
   const int thread = thread_here(), warp = thread / 32;
-  const int rows_log = segment.rows_log, half_floats = segment.half_floats, batch = segment.batch;
-  const int slots = kWarps >> segment.parts_log;
-  const Stage stage{plan.work, segment.starts, segment.biases, 0};
   const auto* chosen =
-      segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + run.listed * kMaxRows : nullptr;
-  TileWalk walk{run.tile, min(segment.matrix.tiles, run.tile + run.count * slots), slots,
-                own_pieces(segment, warp)};
+      segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + listed * kMaxRows : nullptr;
   Stream stream = load_words(streams(plan) + warp);
   float factor = 1;
 #pragma unroll 1
-  for (int round = 0; round < run.count; round += batch) {
-    const int rounds = min(batch, run.count - round);
-    float* sums = shared_at<float>(plan.sums) + half * half_floats;
-    multiply_any<kTiles>(step, way, stage, rows_log, rounds, walk, stream, sums);
-    if (round + batch >= run.count) keep_stream(plan, stream);
+  for (int round = 0; round < walk.rounds; round += walk.batch) {
+    const int rounds = min(walk.batch, walk.rounds - round);
+    const bool last = round + walk.batch >= walk.rounds;
+    float* sums = shared_at<float>(plan.sums) + half * walk.half_floats;
+    multiply_any<kTiles>(step, walk, rounds, last, stream, sums);
+    if (last) keep_stream(plan, stream);
     if (round == 0 && segment.normed) {  // while the others multiply
-      const int n = thread & ((1 << rows_log) - 1);
-      if (thread < (run.count * slots * 32) << rows_log && n < rows.count)
+      const int n = thread & ((1 << walk.rows_log) - 1);
+      if (thread < (walk.rounds * walk.step * 32) << walk.rows_log && n < rows.count)
         factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
                             segment.in.epsilon);
     }
     __syncthreads();
     finish_tiles(segment, rows, rounds, walk.tile - (warp >> segment.parts_log), sums, factor, chosen);
-    walk.tile += rounds * slots;
+    walk.tile += rounds * walk.step;
     // With one half nobody may overtake.
-    if (half_floats > 0) {
+    if (walk.half_floats > 0) {
       half ^= 1;
-    } else if (more || round + batch < run.count) {
+    } else if (more || !last) {
       __syncthreads();
     }
   }
@@ -323,24 +343,26 @@ __device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int l
   return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
 }
 
-/// A product that is one run of tiles in one pass, as phase `now`: most are. What is easily found again is
-/// looked up after the rows are staged and not kept, because staging needs the registers.
+/// A product that is one run of tiles in one pass, as phase `now`: most are. What staging needs no registers
+/// for waits in shared memory.
 template <int kTiles>
 __device__ __forceinline__ void run_plain(const StepArguments& step, int now, int product) {
   const SharedPlan& plan = step.plan;
   {
     const OwnJob& job = job_at(plan, product);
+    const Duty duty = load_words(&duty_at(plan, product));
+    const int warp = thread_here() / 32, parts_log = job.segment.parts_log;
+    const TileWalk walk = walk_of(job.segment, warp,
+                                  duty.first * (kWarps >> parts_log) + (warp >> parts_log), duty.end - duty.first);
+    if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
     stage_rows<kTiles>(step, {now, product}, job.segment, {0, job.frame.rows, 0});
   }
   __syncthreads();
+  TileWalk walk = load_words(shared_at<const TileWalk>(plan.walks) + thread_here() / 32);
   const int again = shared_at<const Watch>(plan.watch)->product;
   const OwnJob& job = job_at(plan, again);
-  const Duty duty = load_words(&duty_at(plan, again));
-  const int parts_log = job.segment.parts_log;
-  const Run run{0, duty.first * (kWarps >> parts_log) + (thread_here() / 32 >> parts_log),
-                duty.end - duty.first};
   int half = 0;
-  run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, 0}, run, half, false);
+  run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, 0}, walk, 0, half, false);
 }
 
 /// By all threads, when all streams are in shared memory and before they are used again.
@@ -374,7 +396,8 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
       finish_kept(&segment, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
     const bool next_pass = at.group + run.count == at.end,
                more = !next_pass || at.pass + 1 < job.frame.passes;
-    run_tiles<kTiles>(step, segment, rows, run, at.half, more);
+    TileWalk walk = walk_of(segment, thread_here() / 32, run.tile, run.count);
+    run_tiles<kTiles>(step, segment, rows, walk, run.listed, at.half, more);
     if (uniform(more ? 1 : 0) == 0) return;
     // The next run of the pass, whose rows may be others, or the next pass.
     at.group = next_pass ? at.first : at.group + run.count;

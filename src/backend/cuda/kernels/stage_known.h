@@ -31,6 +31,32 @@ __host__ inline int staging_of(const Segment& segment) {
   return staging(branch, segment.normed, turns);
 }
 
+/// Where a thread's columns go as operands, of its first turn and of row 0: what put_four() and put_group()
+/// find out each time.
+struct PutPlaces {
+  int words;   // of the operands
+  int starts;  // of its group: one number by each of the first four threads
+  int biases;  // by each of the first two; or, of the first group of a piece,
+  bool clears;  // a word that this thread sets to zero
+  int own;      // which of its group's threads it is
+  int in_piece_log;
+  float offset;
+
+  __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles)
+      : own(groups == 1 ? thread % 16 : thread % 8),
+        in_piece_log(groups - 1 + (format == Format::kAffine4 ? 1 : 0)),
+        offset(-code_offset(format)) {
+    const int col = 4 * thread;
+    words = stage.rows + (col / 32 * tiles * 32 + col % 8 / 2) * 16 + col / 16 % 2 * 8 + col / 8 % 2 * 4;
+    const int group = groups == 1 ? col / 64 : col / 32, in_piece = 1 << in_piece_log,
+              in = group & (in_piece - 1);
+    starts = stage.starts + group * tiles * 64 + own % 2 * 8 + own / 2 * 32;
+    clears = in == 0 && own >= 4 + in_piece && own > 4 && own < 8;
+    biases = stage.biases + (group >> in_piece_log) * tiles * 64 +
+             (clears ? (own - 4) * 4 : (in + own * in_piece) * 2);
+  }
+};
+
 /// `kRows` rows at a time.
 template <int kTiles, int kRows, int kTurns, bool kBranch, bool kNormed>
 struct KnownRows {
@@ -40,7 +66,7 @@ struct KnownRows {
   float* partial;  // as the Stager's
   const int thread = thread_here(), col = 4 * thread, cols = segment.in.cols;
   const int padded = segment.matrix.padded_cols(), groups = uniform(segment.matrix.groups);
-  const Format format = segment.matrix.format;
+  const PutPlaces places{stage, segment.matrix.format, groups, thread, kTiles};
   Four weights = {}, branch_weights = {};
   Four x[kRows] = {}, branch[kRows] = {};
 
@@ -58,13 +84,13 @@ struct KnownRows {
   __device__ __forceinline__ void run(int first, int left, int source, int row, bool keeps) {
     const Input& in = segment.in;
     const float* from = in.rows + source * static_cast<int>(in.stride);
+    // The branch of several rows may be many parts, which need registers first.
+    if constexpr (kBranch && kRows > 1) load_branch(left, row);
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
       read(x[r], from + r * static_cast<int>(in.stride), source >= 0 && there(r, left));
-    if constexpr (kBranch) {
-      load_branch(left, row);
-      add_branch(first, left);
-    }
+    if constexpr (kBranch && kRows == 1) load_branch(left, row);
+    if constexpr (kBranch) add_branch(first, left);
     if (keeps) {
       keep(in.keep, in.keep_stride, row, left);
       keep(in.tap, in.tap_stride, row, left);
@@ -89,30 +115,31 @@ struct KnownRows {
     for (int i = 0; i < kTurns; ++i) out[i] = read_four(row, col + i * kTurnCols, cols, wanted);
   }
 
+  /// The sum of the branch's parts, in their order. All parts of some rows are under way at once.
   __device__ __forceinline__ void load_branch(int left, int row) {
     const Input& in = segment.in;
-    const int stride = static_cast<int>(in.branch_stride);
+    const int stride = static_cast<int>(in.branch_stride), parts = uniform(in.branch_parts);
     const float* from = in.branch + row * stride;
+    constexpr int kAtOnce = kTurns == 1 ? kRows : kTurns == 2 && kRows > 1 ? 2 : 1;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) read(branch[r], from + r * stride, there(r, left));
-    const int parts = uniform(in.branch_parts);
-    // As many at a time as registers hold.
-    constexpr int kAtOnce = kRows * kTurns > 2 ? 1 : kMaxSlices - 1;
-#pragma unroll 1
-    for (int part = 1; part < parts; part += kAtOnce) {
-      Four more[kAtOnce][kRows];
+    for (int some = 0; some < kRows; some += kAtOnce) {
+      Four more[kMaxSlices - 1][kAtOnce];
 #pragma unroll
-      for (int p = 0; p < kAtOnce; ++p) {
+      for (int r = 0; r < kAtOnce; ++r)
+        read(branch[some + r], from + (some + r) * stride, there(some + r, left));
+      if (parts == 1) continue;
 #pragma unroll
-        for (int r = 0; r < kRows; ++r)
-          read(more[p][r], from + (part + p) * in.part_stride + r * stride,
-               part + p < parts && there(r, left));
+      for (int p = 1; p < kMaxSlices; ++p) {
+#pragma unroll
+        for (int r = 0; r < kAtOnce; ++r)
+          read(more[p - 1][r], from + p * in.part_stride + (some + r) * stride,
+               p < parts && there(some + r, left));
       }
 #pragma unroll
-      for (int p = 0; p < kAtOnce; ++p) {
-        if (part + p >= parts) break;
+      for (int p = 1; p < kMaxSlices; ++p) {
+        if (p >= parts) break;
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) add(branch[r], more[p][r]);
+        for (int r = 0; r < kAtOnce; ++r) add(branch[some + r], more[p - 1][r]);
       }
     }
   }
@@ -174,39 +201,44 @@ struct KnownRows {
     }
   }
 
-  /// Row n of the pass as operands.
+  /// Row n of the pass as operands, as put_four() and put_group() do it; where they go is known before.
   __device__ __forceinline__ void put(const Four& values, int n) const {
+    const int tile = n / 4, r = n % 4;
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
-      const int at = col + i * kTurnCols;
-      if (at - thread % 32 * 4 >= padded) break;  // the same for a whole warp
-      GroupSums sums = put_four<kTiles>(stage, at, n, values[i], at < padded);
+      if (i * kTurnCols + (col & ~127) >= padded) break;  // the same for a whole warp
+      const bool inside = i * kTurnCols + col < padded;
+      const Split one = split_bf16(values[i].x, values[i].y), two = split_bf16(values[i].z, values[i].w);
+      if (inside) {
+        auto* words = shared_at<uint32_t>(places.words + (i * kTurnCols / 32 * kTiles + tile) * 512 + r * 64);
+        words[0] = one.high;
+        words[4] = two.high;
+        words[64] = one.low;
+        words[68] = two.low;
+      }
       if (groups == 0) continue;
+      float high = bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high)),
+            low = bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low));
 #pragma unroll
-      for (int mask = 1; mask < 8; mask *= 2)
-        sums = {sums.high + shuffle_xor(sums.high, mask), sums.low + shuffle_xor(sums.low, mask)};
-      if (groups == 1) sums = {sums.high + shuffle_xor(sums.high, 8), sums.low + shuffle_xor(sums.low, 8)};
-      if (at < padded) put_sums(at, n, sums);
+      for (int mask = 1; mask < 8; mask *= 2) {
+        high += shuffle_xor(high, mask);
+        low += shuffle_xor(low, mask);
+      }
+      if (groups == 1) {
+        high += shuffle_xor(high, 8);
+        low += shuffle_xor(low, 8);
+      }
+      // By as many of a group's threads as it has numbers: all have its sums.
+      const int turn = i * kTurnCols / 64 * groups;  // groups
+      if (inside && places.own < 4)
+        *shared_at<float>(places.starts + (turn * kTiles + tile) * 64 + r / 2 * 16 + r % 2 * 4) =
+            places.offset * (places.own < 2 ? high : low);
+      const Split total = split_bf16(high + low, 0);
+      const int at = ((turn >> places.in_piece_log) * kTiles + tile) * 64 + r * 16;
+      if (inside && places.own < 2)
+        *shared_at<uint16_t>(places.biases + at) = static_cast<uint16_t>(places.own == 0 ? total.high : total.low);
+      if (inside && places.clears) *shared_at<uint32_t>(places.biases + at) = 0;
     }
-  }
-  /// What put_group() does, by as many of a group's threads as it has numbers: all have its sums.
-  __device__ __forceinline__ void put_sums(int at, int n, GroupSums sums) const {
-    const bool four_bits = format == Format::kAffine4;
-    const int own = groups == 1 ? thread % 16 : thread % 8, group = groups == 1 ? at / 64 : at / 32;
-    const int in_piece = groups * (four_bits ? 2 : 1), in_piece_log = groups - 1 + (four_bits ? 1 : 0);
-    const int tile = n / 4, r = n % 4;
-    const float offset = -code_offset(format);
-    if (own < 4)
-      shared_at<float>(
-          stage.starts)[((group * kTiles + tile) * 4 + r / 2) * 4 + r % 2 + own % 2 * 2 + own / 2 * 8] =
-          offset * (own < 2 ? sums.high : sums.low);
-    const Split total = split_bf16(sums.high + sums.low, 0);
-    const int in = group & (in_piece - 1);
-    auto* halves =
-        shared_at<uint16_t>(stage.biases) + (((group >> in_piece_log) * kTiles + tile) * 4 + r) * 8;
-    if (own < 2) halves[in + own * in_piece] = static_cast<uint16_t>(own == 0 ? total.high : total.low);
-    if (in == 0 && own >= 4 + in_piece && own > 4 && own < 8)
-      reinterpret_cast<uint32_t*>(halves)[own - 4] = 0;
   }
 };
 
@@ -240,8 +272,8 @@ __device__ __forceinline__ bool stage_several(int way, const Segment& segment, c
     return stage_several<kTiles, kWay - 1>(way, segment, rows, keeps, stage, partial);
   } else {
     if (way != kWay) return stage_several<kTiles, kWay - 1>(way, segment, rows, keeps, stage, partial);
-    constexpr int kRows = kWay % 4 == 1 ? 4 : kWay % 4 == 2 ? 2 : 1;
-    KnownRows<kTiles, kRows, kWay % 4, (kWay & 8) != 0, (kWay & 4) != 0> some{segment, stage, partial};
+    constexpr int kTurns = kWay % 4, kRows = kTurns > 1 && (kWay & 8) != 0 ? 2 : 4;
+    KnownRows<kTiles, kRows, kTurns, (kWay & 8) != 0, (kWay & 4) != 0> some{segment, stage, partial};
     some.load_weights();
 #pragma unroll 1
     for (int n = 0; n < rows.count; n += kRows)

@@ -83,7 +83,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));
   plan.list = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
   plan.places = plan.list + align(sizeof(KnownList));
-  plan.duties = plan.places + align(kWarps * sizeof(Place));
+  plan.walks = plan.places + align(kWarps * sizeof(Place));
+  plan.duties = plan.walks + align(kWarps * sizeof(TileWalk));
   plan.jobs = plan.duties + align(kDutiesKept * sizeof(Duty));
   plan.phases = plan.jobs + align(kJobsKept * sizeof(OwnJob));
   plan.step = plan.phases + align(kPhasesKept * sizeof(Phase));

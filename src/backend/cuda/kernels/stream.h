@@ -202,13 +202,16 @@ struct alignas(16) Stream {
     wait_arrival(arrival(read), parity);
     return ring + read * plan.slot_bytes;
   }
-  /// It has been used, and something else can come.
-  __device__ __forceinline__ void go_on(const SharedPlan& plan) {
+  /// It has been used,
+  __device__ __forceinline__ void release(const SharedPlan& plan) {
     if (++read == plan.slots) {
       read = 0;
       parity ^= 1;
     }
     --under_way;
+  }
+  /// and something else can come.
+  __device__ __forceinline__ void refill(const SharedPlan& plan) {
     if (!has_more(runs_of(plan, static_cast<int>(static_cast<unsigned>(thread_here()) / 32)))) return;
     const int slot = write(plan), bytes = min(left, stage_bytes);
     copy_bulk(place(plan, slot), at, bytes, arrival(slot));
@@ -221,6 +224,7 @@ __device__ __forceinline__ Stream* streams(const SharedPlan& plan) {
 }
 __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream& stream) {
   const int thread = thread_here();
+  __syncwarp();
   if (thread % 32 == 0) store_words(streams(plan) + thread / 32, stream);
 }
 
