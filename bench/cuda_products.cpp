@@ -1,9 +1,9 @@
 // Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
-// `cuda_products quick [name]` times width 1 of 4-bit matrices only, of one shape if asked to, `cuda_products wide` the products of wide
-// passes by warps and by warpgroups, `cuda_products tensor` the tensor cores alone, `cuda_products attend`
-// attention.
+// `cuda_products quick [name]` times width 1 of 4-bit matrices only, of one shape if asked to, `cuda_products
+// wide` the products of wide passes by warps and by warpgroups, `cuda_products tensor` the tensor cores
+// alone, `cuda_products attend` attention.
 #include <fmt/format.h>
 
 #include <cmath>

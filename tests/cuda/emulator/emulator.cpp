@@ -378,10 +378,7 @@ void arrival_init(uint64_t* arrival) {
 }
 void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival) {
   sync_warp();
-  copy_bulk_lanes(lane_index() == 0, shared, global, bytes, arrival);
-}
-void copy_bulk_lanes(bool wants, std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival) {
-  if (!wants) return;
+  if (lane_index() != 0) return;
   if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % 16 != 0 ||
       reinterpret_cast<uintptr_t>(global) % 16 != 0)
     broken("a bulk copy is not aligned");

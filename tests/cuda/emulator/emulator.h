@@ -64,7 +64,6 @@ void copy_commit();
 void copy_wait(int left);
 void arrival_init(uint64_t* arrival);
 void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival);
-void copy_bulk_lanes(bool wants, std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival);
 void wait_arrival(uint64_t* arrival, uint32_t parity);
 void grid_await();
 
@@ -134,7 +133,6 @@ using emulator::arrive_some;
 using emulator::copy_async;
 using emulator::copy_async_or_zero;
 using emulator::copy_bulk;
-using emulator::copy_bulk_lanes;
 using emulator::copy_commit;
 using emulator::load_matrices;
 using emulator::load_transposed;

@@ -151,23 +151,6 @@ __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* gl
   __syncwarp();
 #endif
 }
-/// By all lanes of a warp: those that want start a copy each. What lay in their places has been used.
-__device__ __forceinline__ void copy_bulk_lanes(bool wants, std::byte* shared, const std::byte* global,
-                                                int bytes, Arrival* arrival) {
-#if __CUDA_ARCH__ >= 900
-  if (wants) start_bulk(shared, global, bytes, arrival);
-#else
-  constexpr uint32_t kAll = 0xffffffffu;
-  for (uint32_t left = __ballot_sync(kAll, wants); left != 0; left &= left - 1) {
-    const int whose = __ffs(static_cast<int>(left)) - 1;
-    const auto* from = reinterpret_cast<const std::byte*>(
-        __shfl_sync(kAll, reinterpret_cast<unsigned long long>(global), whose));
-    auto* to = reinterpret_cast<std::byte*>(
-        __shfl_sync(kAll, reinterpret_cast<unsigned long long>(shared), whose));
-    copy_bulk(to, from, __shfl_sync(kAll, bytes, whose), nullptr);
-  }
-#endif
-}
 __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));

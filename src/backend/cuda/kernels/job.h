@@ -130,7 +130,7 @@ struct alignas(16) OwnJob {
   JobFrame frame;
   Segment segment;
 };
-inline constexpr int kJobsKept = 4;    // the product before, the one at hand, and the next two
+inline constexpr int kJobsKept = 5;    // the product before, the one at hand, and the next three
 inline constexpr int kDutiesKept = 8;  // must be there before the job can be brought
 inline constexpr int kPhasesKept = 4;
 
@@ -163,8 +163,8 @@ struct SharedPlan {
   int chosen = 0;     // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
   int sums = 0;       // of tiles, so many
   int sum_floats = 0;
-  int ring = 0;       // [kWarps][slots][slot_bytes]: weights under way
-  int work = 0;       // rows of a product, or what another phase needs
+  int ring = 0;  // [kWarps][slots][slot_bytes]: weights under way
+  int work = 0;  // rows of a product, or what another phase needs
   int end = 0;
   int slots = 0, slot_bytes = 0;
 };

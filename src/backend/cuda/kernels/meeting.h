@@ -7,21 +7,23 @@
 namespace slip::backend::cuda {
 
 /// Who arrives when a block is done with a phase, who waits for the other blocks, who brings descriptions of
-/// what comes, and who starts the copies of weights between products: warps that seldom have the end of a tile
-/// to work on, and each another one, because arriving takes until all that was written is in its place.
+/// what comes, and who looks up where their weights are: warps that seldom have the end of a tile to work on,
+/// and each another one, because arriving takes until all that was written is in its place.
 inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBringingWarp = kWarps - 1,
-                     kFeedingWarp = kWarps - 2;
+                     kScoutWarp = kWarps - 2;
 
 /// Where a warp is in a product that is not plain: what it must remember from one part to the next, the same
-/// for all its lanes. In shared memory, every warp its own: registers are short while rows are staged, and what
-/// the compiler puts on the stack instead comes back from the second-level cache, because each meeting empties
-/// the first.
+/// for all its lanes. In shared memory, every warp its own: registers are short while rows are staged, and
+/// what the compiler puts on the stack instead comes back from the second-level cache, because each meeting
+/// empties the first.
 struct alignas(16) Place {
   int phase = 0, product = 0;
   int first = 0, end = 0;  // of the product, the groups of tiles that are this block's
   int group = 0, pass = 0;
   int half = 0;   // of the sums
   int waits = 0;  // the other blocks have not been met yet
+  int turn = 0;   // runs so far
+  int unused[3] = {};
 };
 __device__ __forceinline__ Place* place_here(const SharedPlan& plan) {
   return shared_at<Place>(plan.places) + thread_here() / 32;
@@ -46,8 +48,8 @@ __device__ __forceinline__ void meet(const StepArguments& step, int now, int pro
   __syncthreads();
 }
 
-/// The block is done with phase `over` as soon as all its threads have called this; only the warp that says so
-/// waits for them.
+/// The block is done with phase `over` as soon as all its threads have called this; only the warp that says
+/// so waits for them.
 __device__ __forceinline__ void arrive(const StepArguments& step, int over) {
   constexpr int kDone = 15;
   const int thread = thread_here();

@@ -46,7 +46,7 @@ struct StepArguments {
   const Phase* phases = nullptr;
   const Job* jobs = nullptr;
   const Duty* duties = nullptr;  // [product][block]
-  const Step* step = nullptr;  // null where no phase asks
+  const Step* step = nullptr;    // null where no phase asks
   int phase_count = 0, job_count = 0;
   uint32_t* arrived = nullptr;  // blocks, at barriers
   uint32_t arrived_before = 0;  // the step

@@ -34,10 +34,10 @@ struct Piece {
   static constexpr int kHeaderBytes = kPieceGroups * 64;  // of a subtile
   static constexpr int kBytes = kSubtiles * (1024 + kHeaderBytes);
 
-  /// The piece at `place` in shared memory is number `index` of its tile. `column`: the lane whose operands of
-  /// the rows this one takes.
-  __device__ static __forceinline__ void multiply(int lane, int column, int place, int index, const Stage& stage,
-                                                  Sums& sums) {
+  /// The piece at `place` in shared memory is number `index` of its tile. `column`: the lane whose operands
+  /// of the rows this one takes.
+  __device__ static __forceinline__ void multiply(int lane, int column, int place, int index,
+                                                  const Stage& stage, Sums& sums) {
     if constexpr (kFormat == Format::kBf16) {
       multiply_floats(lane, column, place, index, stage, sums);
     } else {
@@ -53,8 +53,8 @@ struct Piece {
   }
 
  private:
-  __device__ static __forceinline__ void multiply_floats(int lane, int column, int place, int index, const Stage& stage,
-                                                         Sums& sums) {
+  __device__ static __forceinline__ void multiply_floats(int lane, int column, int place, int index,
+                                                         const Stage& stage, Sums& sums) {
     uint4 x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)

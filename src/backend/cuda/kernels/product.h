@@ -1,90 +1,19 @@
 // Rows times matrices, for 1 to 16 rows: the product phases of a step.
 //
-// A block of 16 warps takes row tiles of one matrix, `16 / parts` at a time; the warps of a tile share its
-// columns (packed_matrix.h). Every warp has a stream of its own that brings its weights (stream.h). The sums of
-// several tiles are left in shared memory before the block meets, adds those of the warps in the order of the
-// parts, and writes the results. Weight bytes: each once per pass over the rows; activations: every block
-// reads all rows once from the second-level cache. All of this is one function after inlining, on purpose:
-// what passes between its parts stays in registers, and there is no room for a stack in the first-level cache
-// beside 227 KB of shared memory. A small product takes as long as its instructions one after another, so
-// whatever can be known before blocks meet is looked up before.
+// A block of 16 warps stages the rows (stage_known.h) and takes row tiles of one matrix, `16 / parts` at a
+// time (tiles.h). Every warp has a stream of its own that brings its weights (stream.h). Weight bytes: each
+// once per pass over the rows; activations: every block reads all rows once from the second-level cache. All
+// of this is one function after inlining, on purpose: what passes between its parts stays in registers, and
+// there is no room for a stack in the first-level cache beside 227 KB of shared memory. A small product takes
+// as long as its instructions one after another, so whatever can be known before blocks meet is looked up
+// before.
 #pragma once
 
-#include <bit>
-
-#include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/experts.h"
-#include "backend/cuda/kernels/piece.h"
 #include "backend/cuda/kernels/stage_known.h"
-#include "backend/cuda/kernels/stream.h"
+#include "backend/cuda/kernels/tiles.h"
 
 namespace slip::backend::cuda {
-
-/// Sums are kept of this many rounds of tiles, of all rows of a step of `tiles` column tiles; of more where
-/// there are fewer rows.
-__host__ __device__ constexpr int rounds_kept(int tiles) {
-  return tiles == 1 ? 2 : 1;
-}
-
-/// Ways to multiply, as Segment::multiplying.
-__host__ __device__ constexpr int multiplying(Format format, int groups, int subtiles) {
-  const int kind = format == Format::kBf16 ? 4 : (format == Format::kAffine8 ? 2 : 0) + groups - 1;
-  return 2 * kind + subtiles - 1;
-}
-
-/// One result of a tile: row `row` of the matrix, row `n` of the step. `chosen`: of a stack, the slots of its
-/// rows.
-__device__ __forceinline__ void put(const Segment& segment, const int8_t* chosen, int row, int n, float y,
-                                    float up) {
-  const Epilogue epilogue = segment.epilogue;
-  int to = n;
-  if (chosen != nullptr) {
-    const int slot = chosen[n];
-    if (slot < 0) return;
-    to = n * segment.out_slots + slot;
-  }
-  if (epilogue != Epilogue::kStore) {
-    if (epilogue == Epilogue::kLogits) {
-      to = load_fresh(segment.out_rows + n);
-      if (to == kNowhere) return;
-      if (segment.softcap > 0) y = segment.softcap * tanhf(y / segment.softcap);
-      if (to == kToPick) {
-        segment.stay[n * static_cast<int>(segment.stay_stride) + row] = y;
-        return;
-      }
-    } else {
-      const bool gated = epilogue == Epilogue::kGated;
-      if (!gated) up = load_fresh(segment.other + n * static_cast<int>(segment.other_stride) + row);
-      y = activate(y, gated ? segment.activation : model::Activation::kGeluTanh) * up;
-    }
-  }
-  segment.out[to * segment.out_stride + row] = y;
-}
-
-/// The sum of up to 16 parts, in their order; eight of them are under way before the first is added.
-__device__ __forceinline__ float sum_parts(const float* from, int parts, int stride) {
-  constexpr int kAtOnce = 8;
-  float sum = 0;
-#pragma unroll
-  for (int first = 0; first < kWarps; first += kAtOnce) {
-    if (first > 0 && parts <= first) break;
-    float part[kAtOnce] = {};
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (parts > static_cast<int>(std::bit_floor(static_cast<unsigned>(i))))
-        part[i] = from[(first + i) * stride];
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i == 0) {
-        sum = part[0];
-      } else if (parts > static_cast<int>(std::bit_floor(static_cast<unsigned>(i)))) {
-        sum += part[i];
-      }
-    }
-  }
-  return sum;
-}
 
 /// The norm's factor of rows that were kept before it was known.
 __device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows rows, const float* partial) {
@@ -109,184 +38,8 @@ __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
     prefetch(norm + at);
 }
 
-/// A warp's sums of a tile to shared memory, low parts added to high ones. A round of tiles is [subtile][warp]
-/// [row of the step][16 rows of the matrix]; rows of the step are padded to a power of two.
-template <int kSubtiles, int kTiles>
-__device__ __forceinline__ void leave_sums(float* round_sums, int rows_log, float (&mine)[kSubtiles][kTiles][4]) {
-  const int thread = thread_here(), lane = thread % 32, t = lane % 4;
-  float* to = round_sums + ((thread / 32 * 16) << rows_log) + t * 32 + lane / 4;
-  const int rows = 1 << rows_log;
-#pragma unroll
-  for (int s = 0; s < kSubtiles; ++s) {
-#pragma unroll
-    for (int column = 0; column < kTiles; ++column) {
-      float(&sum)[4] = mine[s][column];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) sum[j] += shuffle_xor(sum[j], 2);
-      float* at = to + ((s * kWarps * 16) << rows_log) + column * 64;
-      const int n = column * 4 + 2 * t;
-      if (t < 2 && n < rows) {
-        at[0] = sum[0];
-        at[8] = sum[2];
-        if (n + 1 < rows) {
-          at[16] = sum[1];
-          at[24] = sum[3];
-        }
-      }
-    }
-  }
-}
-
-/// What a warp has to do for a run of tiles. Of a plain product it is worked out before blocks meet, and waits
-/// in shared memory while rows are staged.
-struct alignas(16) TileWalk {
-  int tile, end, step;  // its tiles, those still to come
-  int rounds;           // of tiles, of the whole block
-  Pieces pieces;        // of a tile
-  int way;              // to multiply
-  int rows_log;         // of the step
-  int batch, half_floats;
-  int starts, biases;  // of the staged rows
-};
-__device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, int tile, int rounds) {
-  const int slots = kWarps >> segment.parts_log;
-  return {.tile = tile,
-          .end = min(segment.matrix.tiles, tile + rounds * slots),
-          .step = slots,
-          .rounds = rounds,
-          .pieces = own_pieces(segment, warp),
-          .way = segment.multiplying,
-          .rows_log = segment.rows_log,
-          .batch = segment.batch,
-          .half_floats = segment.half_floats,
-          .starts = segment.starts,
-          .biases = segment.biases};
-}
-
-/// Up to `rounds` tiles times the staged rows; their sums are left in shared memory. `last`: nothing follows,
-/// and the feeder fills the ring; others wait for this warp's sums.
-template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int rounds,
-                                               bool last, Stream& stream, float* sums) {
-  using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
-  constexpr int kStagePieces = 2 / kSubtiles;
-  const int lane = thread_here() % 32, rows_log = walk.rows_log;
-  const Stage stage{step.plan.work, walk.starts, walk.biases, 0};
-  const bool multiplies = (step.skipped & kSkipMultiply) == 0, reads = (step.skipped & kSkipStream) == 0;
-  // Columns that no row has repeat the first one's, which costs no more to read.
-  const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
-  int tile = walk.tile;
-#pragma unroll 1
-  for (int round = 0; round < rounds && tile < walk.end; ++round, tile += walk.step) {
-    float mine[kSubtiles][kTiles][4] = {};
-    const bool last_tile = last && (round + 1 == rounds || tile + walk.step >= walk.end);
-#pragma unroll 1
-    for (int piece = walk.pieces.begin; piece < walk.pieces.end; piece += kStagePieces) {
-      const int place = reads ? stream.next(step.plan) : step.plan.ring;
-      if (multiplies) {
-        Work::multiply(lane, column, place, piece, stage, mine);
-        if (kStagePieces == 2 && piece + 1 < walk.pieces.end)
-          Work::multiply(lane, column, place + Work::kBytes, piece + 1, stage, mine);
-      }
-      if (!reads) continue;
-      stream.release(step.plan);
-      if (!last_tile || piece + kStagePieces < walk.pieces.end) stream.refill(step.plan);
-    }
-    leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
-    sums += (kWarps * 16 * kSubtiles) << rows_log;
-  }
-}
-
-/// The same for whatever format the matrix has.
-template <int kTiles>
-__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int rounds,
-                                             bool last, Stream& stream, float* sums) {
-  const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, rounds, last, stream, sums);
-  };
-  switch (uniform(walk.way)) {
-    case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
-    case multiplying(Format::kAffine4, 1, 2): return with.template operator()<Format::kAffine4, 1, 2>();
-    case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
-    case multiplying(Format::kAffine4, 2, 2): return with.template operator()<Format::kAffine4, 2, 2>();
-    case multiplying(Format::kAffine8, 1, 1): return with.template operator()<Format::kAffine8, 1, 1>();
-    case multiplying(Format::kAffine8, 1, 2): return with.template operator()<Format::kAffine8, 1, 2>();
-    case multiplying(Format::kAffine8, 2, 1): return with.template operator()<Format::kAffine8, 2, 1>();
-    case multiplying(Format::kAffine8, 2, 2): return with.template operator()<Format::kAffine8, 2, 2>();
-    case multiplying(Format::kBf16, 0, 1): return with.template operator()<Format::kBf16, 0, 1>();
-    default: return with.template operator()<Format::kBf16, 0, 2>();
-  }
-}
-
-/// Results of `rounds` rounds of tiles, by all threads: the sums of a tile's warps, in the order of the parts.
-/// `tile`: the first of the first round. `factor`: of the row that is this thread's.
-__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows, int rounds,
-                                             int tile, const float* sums, float factor,
-                                             const int8_t* chosen) {
-  const PackedMatrix& matrix = segment.matrix;
-  const bool pair = matrix.pair;
-  const int rows_log = segment.rows_log, subtiles = matrix.subtiles,
-            results_log = subtiles == 1 || pair ? 4 : 5;
-  const int parts_log = segment.parts_log, slots_log = std::countr_zero(unsigned{kWarps}) - parts_log;
-  const int total = (rounds << slots_log) << results_log;  // of each row
-  int i = thread_here() >> rows_log;
-  if (i >= total) return;
-  const int warp_floats = 16 << rows_log, n = thread_here() & ((1 << rows_log) - 1);
-  if (n >= rows.count) return;
-#pragma unroll 1
-  for (; i < total; i += kBlockThreads >> rows_log) {
-    const int r = i & ((1 << results_log) - 1), slot = i >> results_log;  // of all rounds
-    const int row = ((tile + slot) << results_log) + r;
-    if (row >= matrix.rows) continue;
-    const int round = slot >> slots_log, first_warp = (slot & ((1 << slots_log) - 1)) << parts_log;
-    const float* from =
-        sums + ((round * subtiles + r / 16) * kWarps + first_warp) * warp_floats + n * 16 + r % 16;
-    const float y = sum_parts(from, 1 << parts_log, warp_floats) * factor;
-    float up = 0;
-    if (pair) up = sum_parts(from + kWarps * warp_floats, 1 << parts_log, warp_floats) * factor;
-    put(segment, chosen, row, rows.first + n, y, up);
-  }
-}
-
-/// A run of tiles times the staged rows, and what becomes of the sums. `half`: which of two halves of the sums
-/// comes next, where they are kept twice. `more`: something follows.
-template <int kTiles>
-__device__ __forceinline__ void run_tiles(const StepArguments& step, const Segment& segment,
-                                          const StagedRows& rows, TileWalk& walk, int listed, int& half,
-                                          bool more) {
-  const SharedPlan& plan = step.plan;
-  const int thread = thread_here(), warp = thread / 32;
-  const auto* chosen =
-      segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + listed * kMaxRows : nullptr;
-  Stream stream = load_words(streams(plan) + warp);
-  float factor = 1;
-#pragma unroll 1
-  for (int round = 0; round < walk.rounds; round += walk.batch) {
-    const int rounds = min(walk.batch, walk.rounds - round);
-    const bool last = round + walk.batch >= walk.rounds;
-    float* sums = shared_at<float>(plan.sums) + half * walk.half_floats;
-    multiply_any<kTiles>(step, walk, rounds, last, stream, sums);
-    if (last) keep_stream(plan, stream);
-    if (round == 0 && segment.normed) {  // while the others multiply
-      const int n = thread & ((1 << walk.rows_log) - 1);
-      if (thread < (walk.rounds * walk.step * 32) << walk.rows_log && n < rows.count)
-        factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
-                            segment.in.epsilon);
-    }
-    __syncthreads();
-    finish_tiles(segment, rows, rounds, walk.tile - (warp >> segment.parts_log), sums, factor, chosen);
-    walk.tile += rounds * walk.step;
-    // With one half nobody may overtake.
-    if (walk.half_floats > 0) {
-      half ^= 1;
-    } else if (more || !last) {
-      __syncthreads();
-    }
-  }
-}
-
-/// The last block that is done with the router's segment chooses the experts. `flag`, `work`: places in shared
-/// memory.
+/// The last block that is done with the router's segment chooses the experts. `flag`, `work`: places in
+/// shared memory.
 __device__ __noinline__ inline void route_when_last(const OwnJob* own, int flag, int work) {
   const RouteJob& job = own->frame.route;
   auto* last = shared_at<int>(flag);
@@ -352,8 +105,8 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
     const OwnJob& job = job_at(plan, product);
     const Duty duty = load_words(&duty_at(plan, product));
     const int warp = thread_here() / 32, parts_log = job.segment.parts_log;
-    const TileWalk walk = walk_of(job.segment, warp,
-                                  duty.first * (kWarps >> parts_log) + (warp >> parts_log), duty.end - duty.first);
+    const TileWalk walk = walk_of(job.segment, warp, duty.first * (kWarps >> parts_log) + (warp >> parts_log),
+                                  duty.end - duty.first);
     if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
     stage_rows<kTiles>(step, {now, product}, job.segment, {0, job.frame.rows, 0});
   }
@@ -365,10 +118,14 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
   run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, 0}, walk, 0, half, false);
 }
 
-/// By all threads, when all streams are in shared memory and before they are used again.
-__device__ __forceinline__ void feed_now(const StepArguments& step, int last) {
-  if (uniform(thread_here() / 32) == kFeedingWarp) feed(step, last);
+/// By all threads, when all streams are in shared memory: what has become known is put under way at once.
+__device__ __forceinline__ void look_now(const StepArguments& step, int last) {
+  if (uniform(thread_here() / 32) == kScoutWarp) scout(step, last);
   __syncthreads();
+  Stream stream = load_stream(step.plan);
+  fill(step, stream);
+  keep_stream(step.plan, stream);
+  __syncwarp();
 }
 
 /// This block's share of any product, for all rows: pass by pass, run by run.
@@ -404,13 +161,15 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
     at.pass += next_pass ? 1 : 0;
     at.waits = 0;
     stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
+    ++at.turn;
     keep_place(plan, at);
-    feed_now(step, at.product);
+    // The scout has found the first kRunsKept runs before.
+    if (uniform(at.turn) % (kRunsKept - 1) == 0) look_now(step, at.product);
   }
 }
 
-/// Any product, as phase `now`. Not inlined: plain ones should have the registers and the instruction cache to
-/// themselves.
+/// Any product, as phase `now`. Not inlined: plain ones should have the registers and the instruction cache
+/// to themselves.
 template <int kTiles>
 __device__ __noinline__ void run_special(int arguments, int now, int product) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
@@ -427,7 +186,7 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
       meet(step, now, product);
       at.waits = 0;
       matrices = learn_list(job.frame, plan);
-      feed_now(step, product + 2);
+      look_now(step, product + 2);
     }
     const Share share = share_of(job.segment, duty, matrices);
     at.first = share.first;

@@ -34,9 +34,9 @@ __host__ inline int staging_of(const Segment& segment) {
 /// Where a thread's columns go as operands, of its first turn and of row 0: what put_four() and put_group()
 /// find out each time.
 struct PutPlaces {
-  int words;   // of the operands
-  int starts;  // of its group: one number by each of the first four threads
-  int biases;  // by each of the first two; or, of the first group of a piece,
+  int words;    // of the operands
+  int starts;   // of its group: one number by each of the first four threads
+  int biases;   // by each of the first two; or, of the first group of a piece,
   bool clears;  // a word that this thread sets to zero
   int own;      // which of its group's threads it is
   int in_piece_log;
@@ -236,7 +236,8 @@ struct KnownRows {
       const Split total = split_bf16(high + low, 0);
       const int at = ((turn >> places.in_piece_log) * kTiles + tile) * 64 + r * 16;
       if (inside && places.own < 2)
-        *shared_at<uint16_t>(places.biases + at) = static_cast<uint16_t>(places.own == 0 ? total.high : total.low);
+        *shared_at<uint16_t>(places.biases + at) =
+            static_cast<uint16_t>(places.own == 0 ? total.high : total.low);
       if (inside && places.clears) *shared_at<uint32_t>(places.biases + at) = 0;
     }
   }
@@ -245,9 +246,9 @@ struct KnownRows {
 /// Way `way` to stage row `row` of the step. What does not depend on other blocks is read before
 /// they are met.
 template <int kWay = staging(true, true, kMostTurns)>
-__device__ __forceinline__ void stage_one(const StepArguments& step, const Meeting& meeting, int way, const Segment& segment,
-                                          int source, int row, bool keeps, const Stage& stage,
-                                          float* partial) {
+__device__ __forceinline__ void stage_one(const StepArguments& step, const Meeting& meeting, int way,
+                                          const Segment& segment, int source, int row, bool keeps,
+                                          const Stage& stage, float* partial) {
   if constexpr (kWay > 0) {
     if (way == kWay) {
       if constexpr (kWay % 4 > 0) {
@@ -284,8 +285,8 @@ __device__ __forceinline__ bool stage_several(int way, const Segment& segment, c
 
 /// Any number of rows of any input. Not inlined: it would take registers from the single row.
 template <int kTiles>
-__device__ __noinline__ void stage_any(const Segment* staged, const int8_t* chosen, StagedRows rows, bool keeps,
-                                       Stage stage, float* partial) {
+__device__ __noinline__ void stage_any(const Segment* staged, const int8_t* chosen, StagedRows rows,
+                                       bool keeps, Stage stage, float* partial) {
   const Segment& segment = *staged;
   const int way = uniform(segment.in.slots > 0 ? 0 : segment.staging);
   if (stage_several<kTiles>(way, segment, rows, keeps, stage, partial)) return;
@@ -297,10 +298,10 @@ __device__ __noinline__ void stage_any(const Segment* staged, const int8_t* chos
   }
 }
 
-/// All threads of the block; the rows are there after the next barrier of the block. 
+/// All threads of the block; the rows are there after the next barrier of the block.
 template <int kTiles>
-__device__ __forceinline__ void stage_rows(const StepArguments& step, const Meeting& meeting, const Segment& segment,
-                                           const StagedRows& rows) {
+__device__ __forceinline__ void stage_rows(const StepArguments& step, const Meeting& meeting,
+                                           const Segment& segment, const StagedRows& rows) {
   const SharedPlan& plan = step.plan;
   const auto* chosen = shared_at<const int8_t>(plan.chosen);
   auto* partial = shared_at<float>(plan.partial);
@@ -313,8 +314,7 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, const Meet
     stage_one(step, meeting, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
   } else {
     if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
-    if ((step.skipped & kSkipStage) == 0)
-      stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
+    if ((step.skipped & kSkipStage) == 0) stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
   }
 }
 

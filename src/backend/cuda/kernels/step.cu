@@ -113,7 +113,7 @@ std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
         duty.segment = i;
         duty.first = own * segment.each + std::min(own, segment.more);
         duty.end = duty.first + segment.each + (own < segment.more ? 1 : 0);
-        duty.plain = !job.stacked && job.passes == 1 && job.route.segment < 0 &&
+        duty.plain = !job.stacked && job.passes == 1 && job.route.segment != i &&
                              segment.keep_normed == nullptr && duty.first < duty.end
                          ? 1
                          : 0;

@@ -56,7 +56,8 @@ __device__ __forceinline__ const Duty* own_duty(const StepArguments& step, int p
 }
 __device__ __forceinline__ void bring_duty(const StepArguments& step, int product) {
   if (product < step.job_count)
-    bring(step.plan.duties + static_cast<int>(sizeof(Duty)) * (product % kDutiesKept), own_duty(step, product));
+    bring(step.plan.duties + static_cast<int>(sizeof(Duty)) * (product % kDutiesKept),
+          own_duty(step, product));
 }
 __device__ __forceinline__ void bring_job(const StepArguments& step, int product, int segment) {
   if (product >= step.job_count) return;
@@ -94,7 +95,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     copy_wait<0>();
   }
   __syncthreads();
-  feed_now(step, kJobsKept - 2);
+  look_now(step, kJobsKept - 2);
 }
 
 /// After phase `over`: arrives at the meeting behind it, and prepares what does not depend on the others: the
@@ -102,8 +103,13 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
   arrive(step, over);
   const int warp = uniform(thread_here() / 32);
-  if (warp == kFeedingWarp) {
-    if (product >= 0) feed(step, product + kJobsKept - 2);
+  if (product >= 0) {
+    Stream stream = load_words(streams(step.plan) + thread_here() / 32);
+    fill(step, stream);
+    keep_stream(step.plan, stream);
+  }
+  if (warp == kScoutWarp) {
+    if (product >= 0) scout(step, product + kJobsKept - 2);
   } else if (warp == kBringingWarp) {
     bring_phase(step, over + 2);
     if (product >= 0) {

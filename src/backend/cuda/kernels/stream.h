@@ -1,11 +1,12 @@
 // Weights on their way: what the warps of a block read, from tile to tile and product to product.
 //
-// What a warp reads of a product is a run: an arithmetic progression of places. Its pieces come through a ring
-// in shared memory by bulk copies, of which the warp starts one for every one it has used; when a run has no
-// more for it, it goes on with the next, so that weights of the next products are under way before this one is
-// over. Between products one warp, the feeder, looks up for all 16, a lane each, what comes next, leaves the
-// runs in shared memory, and fills the rings: the same instructions in all warps would cost 16 times as much.
-// Then a stream lies in shared memory, during a product in registers: nothing of it may have an address.
+// What a warp reads of a product is a run: an arithmetic progression of places. Its pieces come through a
+// ring in shared memory by bulk copies, of which the warp starts one for every one it has used; when a run
+// has no more for it, it goes on with the next, so that weights of the next products are under way before
+// this one is over. Between products every warp fills its ring up; and one warp, the scout, looks up for all
+// 16, a lane each, what comes after that, and leaves the runs in shared memory: the same instructions in all
+// warps would cost 16 times as much. Then a stream lies in shared memory, during a product in registers:
+// nothing of it may have an address.
 #pragma once
 
 #include "backend/cuda/kernels/phase.h"
@@ -129,8 +130,8 @@ __device__ __forceinline__ TileRun* runs_of(const SharedPlan& plan, int warp) {
   return shared_at<TileRun>(plan.runs) + warp * kRunsKept;
 }
 
-/// Finds runs of a warp, of products up to `last`; so many have been found. `taken`: so many are used up.
-__device__ __forceinline__ int look_ahead(const SharedPlan& plan, int warp, int last, int taken) {
+/// Finds runs of a warp, of products up to `last`. `taken`: so many are used up.
+__device__ __forceinline__ void look_ahead(const SharedPlan& plan, int warp, int last, int taken) {
   Lookout* kept = shared_at<Lookout>(plan.lookouts) + warp;
   Lookout at = load_words(kept);
 #pragma unroll 1
@@ -146,7 +147,6 @@ __device__ __forceinline__ int look_ahead(const SharedPlan& plan, int warp, int 
     ++at.found;
   }
   store_words(kept, at);
-  return at.found;
 }
 
 struct alignas(16) Stream {
@@ -155,10 +155,10 @@ struct alignas(16) Stream {
   int tiles = 0;                    // after it so many of the run,
   const std::byte* tile = nullptr;  // from here on
   int tile_step = 0, tile_bytes = 0, stage_bytes = 0;
-  int found = 0, taken = 0;      // runs so far
-  int read = 0, under_way = 0;   // in the ring
+  int found = 0, taken = 0;     // runs so far
+  int read = 0, under_way = 0;  // in the ring
   uint32_t parity = 0;
-  int ring = 0, arrivals = 0;    // places in shared memory
+  int ring = 0, arrivals = 0;  // places in shared memory
 
   /// Whether there is something to copy.
   __device__ __forceinline__ bool has_more(const TileRun* runs) {
@@ -179,24 +179,6 @@ struct alignas(16) Stream {
     left = tile_bytes;
     return true;
   }
-  /// The slot of the ring that is filled next.
-  __device__ __forceinline__ int write(const SharedPlan& plan) const {
-    const int slot = read + under_way;
-    return slot >= plan.slots ? slot - plan.slots : slot;
-  }
-  __device__ __forceinline__ std::byte* place(const SharedPlan& plan, int slot) const {
-    return shared_at<std::byte>(ring + slot * plan.slot_bytes);
-  }
-  __device__ __forceinline__ Arrival* arrival(int slot) const {
-    return shared_at<Arrival>(arrivals) + slot;
-  }
-  /// A copy has been started.
-  __device__ __forceinline__ void count(int bytes) {
-    at += bytes;
-    left -= bytes;
-    ++under_way;
-  }
-
   /// The place of what comes next, once it is there. By the warp.
   __device__ __forceinline__ int next(const SharedPlan& plan) const {
     wait_arrival(arrival(read), parity);
@@ -210,17 +192,31 @@ struct alignas(16) Stream {
     }
     --under_way;
   }
-  /// and something else can come.
-  __device__ __forceinline__ void refill(const SharedPlan& plan) {
-    if (!has_more(runs_of(plan, static_cast<int>(static_cast<unsigned>(thread_here()) / 32)))) return;
-    const int slot = write(plan), bytes = min(left, stage_bytes);
-    copy_bulk(place(plan, slot), at, bytes, arrival(slot));
-    count(bytes);
+  /// and something else can come: true if there is something.
+  __device__ __forceinline__ bool refill(const SharedPlan& plan) {
+    if (!has_more(runs_of(plan, static_cast<int>(static_cast<unsigned>(thread_here()) / 32)))) return false;
+    const int next = read + under_way, slot = next >= plan.slots ? next - plan.slots : next;
+    const int bytes = min(left, stage_bytes);
+    copy_bulk(shared_at<std::byte>(ring + slot * plan.slot_bytes), at, bytes, arrival(slot));
+    at += bytes;
+    left -= bytes;
+    ++under_way;
+    return true;
   }
+
+ private:
+  __device__ __forceinline__ Arrival* arrival(int slot) const { return shared_at<Arrival>(arrivals) + slot; }
 };
 
 __device__ __forceinline__ Stream* streams(const SharedPlan& plan) {
   return shared_at<Stream>(plan.streams);
+}
+/// With the runs that are known by now.
+__device__ __forceinline__ Stream load_stream(const SharedPlan& plan) {
+  const int warp = thread_here() / 32;
+  Stream stream = load_words(streams(plan) + warp);
+  stream.found = shared_at<const Lookout>(plan.lookouts)[warp].found;
+  return stream;
 }
 __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream& stream) {
   const int thread = thread_here();
@@ -228,24 +224,20 @@ __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream
   if (thread % 32 == 0) store_words(streams(plan) + thread / 32, stream);
 }
 
-/// By the feeder, when all streams are in shared memory: what comes next, of products up to `last`, and as much
-/// of it under way as fits.
-__device__ __forceinline__ void feed(const StepArguments& step, int last) {
+/// By the scout, when all streams are in shared memory: what comes next, of products up to `last`. The others
+/// may see it after the next barrier.
+__device__ __forceinline__ void scout(const StepArguments& step, int last) {
+  const int lane = thread_here() % 32;
+  if (lane < kWarps)
+    look_ahead(step.plan, lane, min(last, step.job_count - 1), streams(step.plan)[lane].taken);
+}
+
+/// By every warp: as much under way as fits, of what was known when it loaded its stream.
+__device__ __forceinline__ void fill(const StepArguments& step, Stream& stream) {
   if ((step.skipped & kSkipStream) != 0) return;
-  const SharedPlan& plan = step.plan;
-  const int lane = thread_here() % 32, warp = lane % kWarps;
-  Stream stream = load_words(streams(plan) + warp);
-  if (lane < kWarps) stream.found = look_ahead(plan, warp, min(last, step.job_count - 1), stream.taken);
 #pragma unroll 1
-  while (true) {
-    const bool goes =
-        lane < kWarps && stream.under_way < plan.slots && stream.has_more(runs_of(plan, warp));
-    if (ballot(goes) == 0) break;
-    const int slot = stream.write(plan), bytes = min(stream.left, stream.stage_bytes);
-    copy_bulk_lanes(goes, stream.place(plan, slot), stream.at, bytes, stream.arrival(slot));
-    if (goes) stream.count(bytes);
+  while (stream.under_way < step.plan.slots && stream.refill(step.plan)) {
   }
-  if (lane < kWarps) store_words(streams(plan) + warp, stream);
 }
 
 }  // namespace slip::backend::cuda
