@@ -96,8 +96,8 @@ __device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int l
   return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
 }
 
-/// A product that is one run of tiles in one pass, as phase `now`: most are. What staging needs no registers
-/// for waits in shared memory.
+/// A product that is one run of tiles in one pass, as phase `now`: most are. What must be remembered while
+/// rows are staged waits in shared memory.
 template <int kTiles>
 __device__ __forceinline__ void run_plain(const StepArguments& step, int now, int product) {
   const SharedPlan& plan = step.plan;
@@ -163,7 +163,7 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
     stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
     ++at.turn;
     keep_place(plan, at);
-    // The scout has found the first kRunsKept runs before.
+    // The scout has found the first kRunsKept runs of the product before, and as many again each time.
     if (uniform(at.turn) % (kRunsKept - 1) == 0) look_now(step, at.product);
   }
 }

@@ -160,7 +160,7 @@ struct alignas(16) Stream {
   uint32_t parity = 0;
   int ring = 0, arrivals = 0;  // places in shared memory
 
-  /// Whether there is something to copy.
+  /// Whether there is something to copy, of the next tile or run where this one is at its end.
   __device__ __forceinline__ bool has_more(const TileRun* runs) {
     if (left > 0) return true;
     if (tiles == 0) {
@@ -225,7 +225,8 @@ __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream
 }
 
 /// By the scout, when all streams are in shared memory: what comes next, of products up to `last`. The others
-/// may see it after the next barrier.
+/// may see it after the next barrier. They may go on filling their rings meanwhile: whoever has taken more
+/// than is seen here gets fewer new runs this time.
 __device__ __forceinline__ void scout(const StepArguments& step, int last) {
   const int lane = thread_here() % 32;
   if (lane < kWarps)

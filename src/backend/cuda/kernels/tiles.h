@@ -78,7 +78,7 @@ __device__ __forceinline__ float sum_parts(const float* from, int parts, int str
 }
 
 /// A warp's sums of a tile to shared memory, low parts added to high ones. A round of tiles is
-/// [subtile][warp] [row of the step][16 rows of the matrix]; rows of the step are padded to a power of two.
+/// [subtile][warp][row of the step][16 rows of the matrix]; rows of the step are padded to a power of two.
 template <int kSubtiles, int kTiles>
 __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
                                            float (&mine)[kSubtiles][kTiles][4]) {
