@@ -6,12 +6,11 @@
 #include <cstring>
 
 #include "backend/cuda/cuda_drafters.h"
-#include "cuda/model_fixture.h"
+#include "cuda/pair_fixture.h"
 #include "sample/enough.h"
 #include "sample/sampler.h"
 #include "speculate/mtp.h"
 #include "support/best_tokens.h"
-#include "support/draft_fixture.h"
 
 namespace slip::backend::cuda {
 namespace {
@@ -213,14 +212,11 @@ class Counted final : public Assistant {
   Assistant& network_;
 };
 
-class CudaChainOf : public test::GpuTest, public testing::WithParamInterface<std::tuple<const char*, int>> {};
+class CudaChainOf : public test::PairTest {};
 
 TEST_P(CudaChainOf, GivesEveryStepTheBitsOfSingleSteps) {
-  const auto [shape, bits] = GetParam();
-  const Pair pair(shape, bits);
-  const auto backend = load(pair.target->config, pair.target->weights, test::cuda_options(64));
-  const auto network =
-      backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 5});
+  const test::LoadedPair loaded(GetParam());
+  const auto& [pair, backend, network] = loaded;
   const auto hidden_size = static_cast<size_t>(pair.target->config.hidden);
   std::vector<TargetText> texts;
   for (const int length : {300, 9, 64}) texts.emplace_back(*backend, 11 + length, length);
@@ -304,11 +300,8 @@ std::vector<std::vector<int>> guesses_of(Assistant& network, std::vector<std::un
 }
 
 TEST_P(CudaChainOf, DraftsTheTokensThatTheHostWouldDraft) {
-  const auto [shape, bits] = GetParam();
-  const Pair pair(shape, bits);
-  const auto backend = load(pair.target->config, pair.target->weights, test::cuda_options(64));
-  const auto network =
-      backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 5});
+  const test::LoadedPair loaded(GetParam());
+  const auto& [pair, backend, network] = loaded;
   StepByStep slow(*network);
   std::vector<sample::Options> options = drawn_options();
   const std::vector<int> depths = {4, 1, 3, 2, 10, 5, 4};  // more rows than one chain takes, more steps too
@@ -327,11 +320,8 @@ TEST_P(CudaChainOf, DraftsTheTokensThatTheHostWouldDraft) {
 
 // Penalties, biases and draws from all tokens are the host's alone; one such row keeps the others waiting.
 TEST_P(CudaChainOf, GoesStepByStepWhereOnlyTheHostCanDraw) {
-  const auto [shape, bits] = GetParam();
-  const Pair pair(shape, bits);
-  const auto backend = load(pair.target->config, pair.target->weights, test::cuda_options(64));
-  const auto network =
-      backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 5});
+  const test::LoadedPair loaded(GetParam());
+  const auto& [pair, backend, network] = loaded;
   StepByStep slow(*network);
   std::vector<sample::Options> options(3);
   options[0].repetition_penalty = 1.2f;
@@ -345,21 +335,7 @@ TEST_P(CudaChainOf, GoesStepByStepWhereOnlyTheHostCanDraw) {
   EXPECT_EQ(fast.steps, 4);
 }
 
-std::vector<const char*> shapes() {
-  if (test::kEmulated) return {"tiny-e2b", "tiny-dense"};
-  return {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"};
-}
-std::vector<int> bits() {
-  return test::kEmulated ? std::vector{4} : std::vector{4, 8, 16};
-}
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaChainOf,
-                         testing::Combine(testing::ValuesIn(shapes()), testing::ValuesIn(bits())),
-                         [](const auto& of) {
-                           std::string name = std::string(std::get<0>(of.param)) + "_" +
-                                              std::to_string(std::get<1>(of.param));
-                           for (char& c : name) c = c == '-' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaChainOf, test::pair_kinds(), test::pair_name);
 
 }  // namespace
 }  // namespace slip::backend::cuda

@@ -7,11 +7,10 @@
 #include "checkpoint/dflash.h"
 #include "checkpoint/requantise.h"
 #include "checkpoint/tiny_drafters.h"
-#include "cuda/model_fixture.h"
+#include "cuda/pair_fixture.h"
 #include "reference/assistant.h"
 #include "reference/dflash.h"
 #include "reference/golden.h"
-#include "support/draft_fixture.h"
 
 namespace slip::backend::cuda {
 namespace {
@@ -26,8 +25,7 @@ std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target,
   return load(target.config, target.weights, test::cuda_options(64, storage));
 }
 
-class CudaAssistantOf : public test::GpuTest,
-                        public testing::WithParamInterface<std::tuple<const char*, int>> {};
+class CudaAssistantOf : public test::PairTest {};
 
 // 300 positions: past the window and into the second page.
 TEST_P(CudaAssistantOf, FollowsTheReferenceThroughAChainOfSteps) {
@@ -101,23 +99,7 @@ TEST_P(CudaAssistantOf, GivesARowTheSameBitsAloneAndInARaggedBatch) {
   }
 }
 
-// The emulated device takes a long time for a model: there, one with a centroid head and one with K = V.
-std::vector<const char*> shapes() {
-  if (test::kEmulated) return {"tiny-e2b", "tiny-dense"};
-  return {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"};
-}
-std::vector<int> bits() {
-  return test::kEmulated ? std::vector{4} : std::vector{4, 8, 16};
-}
-
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaAssistantOf,
-                         testing::Combine(testing::ValuesIn(shapes()), testing::ValuesIn(bits())),
-                         [](const auto& of) {
-                           std::string name = std::string(std::get<0>(of.param)) + "_" +
-                                              std::to_string(std::get<1>(of.param));
-                           for (char& c : name) c = c == '-' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaAssistantOf, test::pair_kinds(), test::pair_name);
 
 /// The golden models and their block drafters.
 struct BlockPair {
