@@ -147,6 +147,7 @@ void Executor::plan_memory(Carver& carver) {
     router_scores_ = field(config_.experts);
     expert_activated_ = field(config_.expert_intermediate, kMaxRows * config_.experts_per_token);
     expert_out_ = field(h, kMaxRows * config_.experts_per_token);
+    shares_ = carver.take<float>(size_t{kMaxRows} * kMaxChosen);
   }
   list_ = carver.take<MatrixList>(1);
   if (const auto* assistant = network_.assistant) {
@@ -171,7 +172,6 @@ void Executor::plan_memory(Carver& carver) {
   }
   partials_ = carver.take<float>(partials * kMaxRows);
   partial_weights_ = carver.take<float>(weights * kMaxRows);
-  routed_ = carver.take<uint32_t>(1);
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
   step_bytes_ = sizeof(Step) + static_cast<size_t>(pages) * kMaxRows * sizeof(std::byte*);

@@ -184,7 +184,7 @@ class Executor {
   MatrixList* list_ = nullptr;
   float* partials_ = nullptr;
   float* partial_weights_ = nullptr;
-  uint32_t* routed_ = nullptr;
+  float* shares_ = nullptr;  // of experts, [row][kMaxChosen]
   Step* step_ = nullptr;
   size_t step_bytes_ = 0;
   float* turn_tables_[4] = {};  // page and base of sliding layers, of full ones

@@ -247,15 +247,6 @@ void Executor::gate_up(int layer) {
     job.segments[1].normed = true;
     job.segments[1].norm = device_.vector(weights.moe.router_scale);
     job.segments[1].norm_scale = 1.0f / std::sqrt(static_cast<float>(config_.hidden));
-    job.route = {.segment = 1,
-                 .rows = rows_,
-                 .experts = config_.experts,
-                 .chosen = config_.experts_per_token,
-                 .scores = router_scores_.data,
-                 .stride = router_scores_.stride,
-                 .expert_scale = device_.vector(weights.moe.per_expert_scale),
-                 .list = list_,
-                 .finished = routed_};
     ++list_number_;
   }
   start(job);
@@ -287,7 +278,15 @@ void Executor::experts(int layer) {
   const int chosen = config_.experts_per_token;
   const int listed = expected_experts(rows_, config_.experts, chosen);
 
+  const RouteJob route{.experts = config_.experts,
+                       .chosen = chosen,
+                       .scores = router_scores_.data,
+                       .stride = router_scores_.stride,
+                       .expert_scale = device_.vector(weights.per_expert_scale),
+                       .shares = shares_};
+
   Job first = new_job();
+  first.route = route;
   add(first, matrices.expert_gate_up, take_stream(), expert_activated_);
   first.segments[0].normed = true;
   first.segments[0].norm = device_.vector(weights.pre_norm);
@@ -296,6 +295,7 @@ void Executor::experts(int layer) {
   start(first, listed);
 
   Job second = new_job();
+  second.route = route;
   Input in = plain(expert_activated_, config_.expert_intermediate);
   in.slots = chosen;
   add(second, matrices.expert_down, in, expert_out_);
@@ -313,7 +313,7 @@ void Executor::experts(int layer) {
                             .dense_norm = device_.vector(weights.post_norm_dense),
                             .expert_norm = device_.vector(weights.post_norm),
                             .epsilon = config_.norm_epsilon,
-                            .list = list_},
+                            .shares = shares_},
                  mark_);
 }
 

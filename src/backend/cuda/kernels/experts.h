@@ -7,9 +7,6 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kMostExperts = 256;
-inline constexpr int kScoresPerLane = kMostExperts / 32;
-
 /// The best of a warp's candidates, the lower index among equals, on every lane.
 __device__ inline void best_of_warp(float& value, int& index) {
   for (int mask = 16; mask > 0; mask /= 2) {
@@ -22,89 +19,71 @@ __device__ inline void best_of_warp(float& value, int& index) {
   }
 }
 
-/// The best expert of a row that is left, on every lane of its warp, and takes it away; kMostExperts where no
-/// score is a number. Lane l has experts l, l + 32, ...
-struct ExpertChoice {
-  float score = -INFINITY;
-  int expert = kMostExperts;
+/// The experts of a row, best first, the lower of equal ones first; kMostExperts where no score is left that
+/// is a number. In a warp: lane l has choices l and l + 32.
+struct ExpertChoices {
+  static constexpr int kKept = kMaxChosen / 32;
+  int expert[kKept];
+  float score[kKept];
 };
-__device__ __forceinline__ ExpertChoice take_best(float (&scores)[kScoresPerLane], int lane) {
-  ExpertChoice best;
-#pragma unroll
-  for (int j = 0; j < kScoresPerLane; ++j) {
-    if (scores[j] > best.score) best = {scores[j], lane + 32 * j};
-  }
-  uint32_t rank = rank_of(best.score);
-  best_of_ranks(rank, best.expert);
-  best.score = rank == 0 ? -INFINITY : value_of_rank(rank);
-#pragma unroll
-  for (int j = 0; j < kScoresPerLane; ++j) {
-    if (lane + 32 * j == best.expert) scores[j] = -INFINITY;
-  }
-  return best;
-}
 
-/// The experts of row `row`, by a warp: their shares to the list, and which choice they are to `slots`.
-__device__ __forceinline__ void choose_experts(const RouteJob& job, int row, int* slots) {
+/// By a warp; lane l looks at experts l, l + 32, ..., kScores of them.
+template <int kScores>
+__device__ __forceinline__ ExpertChoices choose_experts(const float* scores, int experts, int chosen) {
   const int lane = thread_here() % 32;
-  float scores[kScoresPerLane];
+  uint32_t ranks[kScores];
 #pragma unroll
-  for (int j = 0; j < kScoresPerLane; ++j) {
+  for (int j = 0; j < kScores; ++j) {
     const int e = lane + 32 * j;
-    scores[j] = e < job.experts ? load_fresh(job.scores + row * job.stride + e) : -INFINITY;
+    ranks[j] = rank_of(e < experts ? load_fresh(scores + e) : -INFINITY);
   }
-  // Lane l keeps choices l and l + 32.
-  float highest = 0, total = 0, weights[kMaxChosen / 32] = {};
-  int experts[kMaxChosen / 32] = {};
+  ExpertChoices choices = {};
 #pragma unroll 1
-  for (int slot = 0; slot < job.chosen; ++slot) {
-    const auto [score, index] = take_best(scores, lane);
-    if (slot == 0) highest = score;
-    const float weight = expf(score - highest);
-    total += weight;
+  for (int slot = 0; slot < chosen; ++slot) {
+    uint32_t rank = 0;
+    int expert = kMostExperts;
 #pragma unroll
-    for (int i = 0; i < kMaxChosen / 32; ++i) {
-      if (lane + 32 * i != slot) continue;
-      weights[i] = weight;
-      experts[i] = index;
+    for (int j = 0; j < kScores; ++j) {
+      if (ranks[j] > rank) {
+        rank = ranks[j];
+        expert = lane + 32 * j;
+      }
+    }
+    best_of_ranks(rank, expert);
+#pragma unroll
+    for (int j = 0; j < kScores; ++j) {
+      if (expert == lane + 32 * j) ranks[j] = 0;
+    }
+#pragma unroll
+    for (int i = 0; i < ExpertChoices::kKept; ++i) {
+      if (slot != lane + 32 * i) continue;
+      choices.expert[i] = expert;
+      choices.score[i] = rank == 0 ? -INFINITY : value_of_rank(rank);
     }
   }
-#pragma unroll
-  for (int i = 0; i < kMaxChosen / 32; ++i) {
-    const int slot = lane + 32 * i;
-    if (slot >= job.chosen || experts[i] >= job.experts) continue;
-    slots[experts[i] * kMaxRows + row] = slot;
-    job.list->share[row][slot] = weights[i] * __ldg(job.expert_scale + experts[i]) / total;
-  }
+  return choices;
+}
+/// Most models have 128.
+__device__ __forceinline__ ExpertChoices choose_experts(const float* scores, int experts, int chosen) {
+  return experts <= 128 ? choose_experts<4>(scores, experts, chosen)
+                        : choose_experts<kMostExperts / 32>(scores, experts, chosen);
 }
 
-/// By one block: warp n chooses for row n. Then thread e lists who chose expert e.
-__device__ inline void route(const RouteJob& job, int work) {
-  const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-  auto* slots = reinterpret_cast<int*>((shared_memory() + work));  // [experts][kMaxRows]
-  auto* counts = slots + job.experts * kMaxRows;                   // [kWarps]
-  for (int i = thread; i < job.experts * kMaxRows; i += kBlockThreads) slots[i] = -1;
-  __syncthreads();
-  if (warp < job.rows) choose_experts(job, warp, slots);
-  __syncthreads();
-  bool chosen = false;
-  if (thread < job.experts) {
-    for (int n = 0; n < job.rows; ++n) chosen |= slots[thread * kMaxRows + n] >= 0;
+/// The part that each choice has in the row's sum, to `shares`, by the warp that chose.
+__device__ __forceinline__ void leave_shares(const ExpertChoices& choices, int experts, int chosen,
+                                             const float* expert_scale, float* shares) {
+  const int lane = thread_here() % 32;
+  const float highest = shuffle(choices.score[0], 0);
+  float weights[ExpertChoices::kKept], total = 0;
+#pragma unroll
+  for (int i = 0; i < ExpertChoices::kKept; ++i) weights[i] = expf(choices.score[i] - highest);
+#pragma unroll 1
+  for (int slot = 0; slot < chosen; ++slot) total += shuffle(slot < 32 ? weights[0] : weights[1], slot % 32);
+#pragma unroll
+  for (int i = 0; i < ExpertChoices::kKept; ++i) {
+    const int slot = lane + 32 * i, expert = min(choices.expert[i], experts - 1);
+    if (slot < chosen) shares[slot] = weights[i] * __ldg(expert_scale + expert) / total;
   }
-  const uint32_t choosers = ballot(chosen);
-  if (lane == 0) counts[warp] = bit_count(choosers);
-  __syncthreads();
-  int before = 0, all = 0;
-  for (int w = 0; w < kWarps; ++w) {
-    if (w < warp) before += counts[w];
-    all += counts[w];
-  }
-  before += bit_count(choosers & ((1u << lane) - 1));
-  if (chosen) {
-    job.list->matrix[before] = thread;
-    for (int n = 0; n < kMaxRows; ++n) job.list->slot[before][n] = slots[thread * kMaxRows + n];
-  }
-  if (thread == 0) job.list->count = all;
 }
 
 inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up to 6144
@@ -169,7 +148,7 @@ __device__ inline void combine_row(const CombineJob& job, const float* row_share
 }
 __device__ inline void combine(const CombineJob& job, int work) {
   for (int row = static_cast<int>(blockIdx.x); row < job.rows; row += static_cast<int>(gridDim.x))
-    combine_row(job, job.list->share[row], row, work);
+    combine_row(job, job.shares + row * kMaxChosen, row, work);
 }
 
 /// One block per row: thread t has scores t, t + 512, ...; each round takes the best that is left.

@@ -12,15 +12,13 @@ namespace slip::backend::cuda {
 inline constexpr int kMaxRows = 16;     // of one step
 inline constexpr int kMaxListed = 512;  // matrices of a stack that one phase reads
 
-/// Which matrices of a stack (the experts of a layer, the clusters of a head) a step reads, and for which
-/// rows. On the device.
+/// Which matrices of a stack (the clusters of a head) a step reads, and for which rows. On the device.
 struct MatrixList {
   int count;
-  int matrix[kMaxListed];          // ascending for experts
+  int matrix[kMaxListed];
   int slot[kMaxListed][kMaxRows];  // of the row's choices, which one this is; -1 = the row did not choose it
-  float share[kMaxRows][64];       // of experts, by slot
 };
-inline constexpr int kMaxChosen = 64;
+inline constexpr int kMostExperts = 256, kMaxChosen = 64;
 
 /// Where activation rows come from. x = rows, then if there is a branch x = (x + norm(branch)) * scalar, then
 /// x is what the segment multiplies with, normed if it says so.
@@ -89,16 +87,15 @@ struct alignas(16) Segment {
 
 inline constexpr int kMaxSegments = 4;
 
-/// The experts of each row from its scores, and who chose whom: by the last block that is done with the
-/// segment of the router.
+/// The experts of each row from its scores (expert_list.h): every block chooses for itself, and one of them
+/// leaves the shares for whoever adds up what the experts gave.
 struct RouteJob {
-  int segment = -1;  // none
-  int rows = 0, experts = 0, chosen = 0;
+  int experts = 0;  // 0 = the list is not one of experts
+  int chosen = 0;
   const float* scores = nullptr;
   int64_t stride = 0;
   const float* expert_scale = nullptr;
-  MatrixList* list = nullptr;
-  uint32_t* finished = nullptr;  // blocks of the segment
+  float* shares = nullptr;  // [row][kMaxChosen]
 };
 
 /// What all segments of a job have in common.
@@ -109,8 +106,8 @@ struct alignas(16) JobFrame {
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
   int passes = 0;
-  int list_number = 0;  // jobs with the same number read the same list
-  const MatrixList* list = nullptr;
+  int list_number = 0;               // jobs with the same number read the same list
+  const MatrixList* list = nullptr;  // where experts are not chosen:
   RouteJob route;
 };
 struct alignas(16) Job : JobFrame {
@@ -161,6 +158,8 @@ struct SharedPlan {
   int partial = 0;    // [2][kMaxRows][kWarps] floats: sums of squares
   int active = 0;     // [kMaxListed] ints: the matrices of the list
   int chosen = 0;     // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
+  int votes = 0;      // [experts][kMaxRows] signed bytes: see expert_list.h
+  int experts = 0;    // so many
   int sums = 0;       // of tiles, so many
   int sum_floats = 0;
   int ring = 0;  // [kWarps][slots][slot_bytes]: weights under way

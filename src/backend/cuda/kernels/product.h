@@ -9,7 +9,7 @@
 // before.
 #pragma once
 
-#include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/expert_list.h"
 #include "backend/cuda/kernels/stage_known.h"
 #include "backend/cuda/kernels/tiles.h"
 
@@ -38,59 +38,6 @@ __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
     prefetch(norm + at);
 }
 
-/// The last block that is done with the router's segment chooses the experts. `flag`, `work`: places in
-/// shared memory.
-__device__ __noinline__ inline void route_when_last(const OwnJob* own, int flag, int work) {
-  const RouteJob& job = own->frame.route;
-  auto* last = shared_at<int>(flag);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const auto blocks = static_cast<uint32_t>(own->segment.blocks);
-    *last = count_finished(job.finished) + 1 == blocks ? 1 : 0;
-    if (*last != 0) *job.finished = 0;
-  }
-  __syncthreads();
-  if (*last != 0) route(job, work);
-}
-
-/// The list of matrices, to shared memory; how many there are. Most of it is under way before it is known how
-/// long it is.
-__device__ __forceinline__ int learn_list(const JobFrame& job, const SharedPlan& plan) {
-  const MatrixList& list = *job.list;
-  auto* active = shared_at<int>(plan.active);
-  auto* chosen = shared_at<int8_t>(plan.chosen);
-  const int thread = thread_here();
-  const int matrix = load_fresh(&list.matrix[thread]);
-  static_assert(kMaxListed >= kBlockThreads);
-  const int slot = load_fresh(&list.slot[0][0] + thread);
-  const int matrices = load_fresh(&list.count);
-  if (thread < matrices) active[thread] = matrix;
-  if (thread < matrices * kMaxRows) chosen[thread] = static_cast<int8_t>(slot);
-#pragma unroll 1
-  for (int i = thread + kBlockThreads; i < matrices * kMaxRows; i += kBlockThreads)
-    chosen[i] = static_cast<int8_t>(load_fresh(&list.slot[0][0] + i));
-  if (thread == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
-  __syncthreads();
-  return matrices;
-}
-
-/// What some products have to do beside multiplying: the choice of experts, and the list of them where it was
-/// not needed before.
-__device__ __forceinline__ void finish_product(const StepArguments& step) {
-  const SharedPlan& plan = step.plan;
-  const int product = shared_at<const Watch>(plan.watch)->product;
-  const OwnJob& job = job_at(plan, product);
-  if (uniform(job.frame.stacked && shared_at<const KnownList>(plan.list)->number != job.frame.list_number
-                  ? 1
-                  : 0) != 0) {
-    __syncthreads();
-    learn_list(job.frame, plan);
-  }
-  const int router = uniform(job.frame.route.segment);
-  if (router >= 0 && uniform(duty_at(plan, product).segment) == router)
-    route_when_last(&job, plan.partial, plan.work);
-}
-
 __device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int listed) {
   const int first = pass * job.frame.rows_per_pass;
   return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
@@ -116,16 +63,6 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
   const OwnJob& job = job_at(plan, again);
   int half = 0;
   run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, 0}, walk, 0, half, false);
-}
-
-/// By all threads, when all streams are in shared memory: what has become known is put under way at once.
-__device__ __forceinline__ void look_now(const StepArguments& step, int last) {
-  if (uniform(thread_here() / 32) == kScoutWarp) scout(step, last);
-  __syncthreads();
-  Stream stream = load_stream(step.plan);
-  fill(step, stream);
-  keep_stream(step.plan, stream);
-  __syncwarp();
 }
 
 /// This block's share of any product, for all rows: pass by pass, run by run.
@@ -178,15 +115,13 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
   const Duty duty = load_words(&duty_at(plan, product));
   Place at{.phase = now, .product = product, .first = duty.first, .end = duty.first, .waits = 1};
   if (duty.segment >= 0) at.end = duty.end;
-  // Whoever multiplies with none of the list's matrices is in no hurry to know it.
   if (uniform(duty.segment >= 0 && job.segment.matrix.count > 1 ? 1 : 0) != 0) {
     const KnownList list = *shared_at<const KnownList>(plan.list);
     int matrices = list.matrices;
     if (uniform(list.number != job.frame.list_number ? 1 : 0) != 0) {
       meet(step, now, product);
       at.waits = 0;
-      matrices = learn_list(job.frame, plan);
-      look_now(step, product + 2);
+      matrices = learn_list(plan.arguments, product);
     }
     const Share share = share_of(job.segment, duty, matrices);
     at.first = share.first;
@@ -199,7 +134,13 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
   } else if (uniform(at.waits) != 0) {
     meet(step, now, product);
   }
-  finish_product(step);
+  // Whoever had none of the list's matrices to multiply with is in no hurry to know it, until now.
+  const int again = shared_at<const Watch>(plan.watch)->product;
+  const JobFrame& frame = job_at(plan, again).frame;
+  const bool unknown = frame.stacked && shared_at<const KnownList>(plan.list)->number != frame.list_number;
+  if (uniform(unknown ? 1 : 0) == 0) return;
+  __syncthreads();
+  learn_list(plan.arguments, again);
 }
 
 /// Product number `product` of the step, as phase `now`; its job is in shared memory.

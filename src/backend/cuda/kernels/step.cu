@@ -67,7 +67,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.slot_bytes = 16;
   for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
   for (const Job& job : jobs) {
-    if (job.route.segment >= 0) work = std::max(work, job.route.experts * (kMaxRows + 1) * 4);
+    plan.experts = std::max(plan.experts, job.route.experts);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
       work = std::max(work, stage_at(0, matrix, tiles).end);
@@ -91,7 +91,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.partial = plan.step + align(sizeof(Step));
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
   plan.chosen = plan.active + (stacked ? kMaxListed * 4 : 0);
-  plan.sums = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
+  plan.votes = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
+  plan.sums = plan.votes + align(plan.experts * kMaxRows);
   plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
   plan.work = plan.sums + plan.sum_floats * 4;
   plan.ring = align(plan.work + work);
@@ -113,10 +114,9 @@ std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
         duty.segment = i;
         duty.first = own * segment.each + std::min(own, segment.more);
         duty.end = duty.first + segment.each + (own < segment.more ? 1 : 0);
-        duty.plain = !job.stacked && job.passes == 1 && job.route.segment != i &&
-                             segment.keep_normed == nullptr && duty.first < duty.end
-                         ? 1
-                         : 0;
+        duty.plain =
+            !job.stacked && job.passes == 1 && segment.keep_normed == nullptr && duty.first < duty.end ? 1
+                                                                                                       : 0;
       }
     }
   }
@@ -142,12 +142,8 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   const auto groups_of = [&](const Segment& segment) {
     return segment.groups * (segment.matrix.count > 1 ? listed : 1);
   };
-  // The router's blocks have the routing to do once they are done, so they get less to read.
-  constexpr double kRouterWeight = 4;
   const auto bytes_of = [&](const Segment& segment) {
-    const bool routes = job.route.segment >= 0 && &segment == &job.segments[job.route.segment];
-    return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1) *
-           (routes ? kRouterWeight : 1);
+    return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1);
   };
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];

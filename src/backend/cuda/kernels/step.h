@@ -172,7 +172,7 @@ struct CombineJob {
   const float* dense_norm = nullptr;
   const float* expert_norm = nullptr;
   float epsilon = 0;
-  const MatrixList* list = nullptr;
+  const float* shares = nullptr;  // [row][kMaxChosen]
 };
 
 /// The best clusters of each row, in ascending order, as a list of matrices: kept after kept, row after row.

@@ -8,32 +8,19 @@
 namespace slip::backend::cuda {
 namespace {
 
-/// One warp per row: see route().
+/// One warp per row. Where scores are no numbers there is no best, and some expert takes its place.
 __global__ void __launch_bounds__(kWideThreads) wide_choose(const __grid_constant__ WideRoute job) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = static_cast<int>(blockIdx.x) * (kWideThreads / 32) + static_cast<int>(threadIdx.x) / 32;
   if (row >= job.rows) return;
-  float scores[kScoresPerLane];
+  const ExpertChoices choices = choose_experts(job.scores + row * job.stride, job.experts, job.chosen);
 #pragma unroll
-  for (int j = 0; j < kScoresPerLane; ++j) {
-    const int e = lane + 32 * j;
-    scores[j] = e < job.experts ? job.scores[row * job.stride + e] : -INFINITY;
+  for (int i = 0; i < ExpertChoices::kKept; ++i) {
+    const int slot = lane + 32 * i;
+    if (slot < job.chosen)
+      job.choices.experts[row * job.chosen + slot] = min(choices.expert[i], job.experts - 1);
   }
-  float* shares = job.choices.shares + row * job.chosen;
-  float highest = 0, total = 0;
-  for (int slot = 0; slot < job.chosen; ++slot) {
-    const auto [score, best] = take_best(scores, lane);
-    if (slot == 0) highest = score;
-    const float weight = expf(score - highest);
-    total += weight;
-    const int index = min(best, job.experts - 1);  // scores that are no numbers have no best
-    if (lane == 0) {
-      job.choices.experts[row * job.chosen + slot] = index;
-      shares[slot] = weight * __ldg(job.expert_scale + index);
-    }
-  }
-  __syncwarp();
-  for (int slot = lane; slot < job.chosen; slot += 32) shares[slot] /= total;
+  leave_shares(choices, job.experts, job.chosen, job.expert_scale, job.choices.shares + row * job.chosen);
 }
 
 /// Thread i's consecutive share of all pairs.

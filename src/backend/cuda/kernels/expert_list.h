@@ -1,0 +1,109 @@
+// The list of matrices of a stack that a product reads, in shared memory. Of experts every block makes it for
+// itself from the router's scores: it needs 0.7 us or so for that, and a block that does it for all needs a
+// meeting more. Of clusters it is read.
+#pragma once
+
+#include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/meeting.h"
+#include "backend/cuda/kernels/stream.h"
+
+namespace slip::backend::cuda {
+
+/// By all threads, when all streams are in shared memory: what has become known is put under way at once.
+__device__ __forceinline__ void look_now(const StepArguments& step, int last) {
+  if (uniform(thread_here() / 32) == kScoutWarp) scout(step, last);
+  __syncthreads();
+  Stream stream = load_stream(step.plan);
+  fill(step, stream);
+  keep_stream(step.plan, stream);
+  __syncwarp();
+}
+
+/// What rows chose: warp n says for row n, in `votes`, which of its choices an expert is.
+__device__ __forceinline__ void vote(const JobFrame& job, const SharedPlan& plan) {
+  const RouteJob& route = job.route;
+  const int row = thread_here() / 32, lane = thread_here() % 32;
+  if (uniform(row) >= job.rows) return;
+  const ExpertChoices choices =
+      choose_experts(route.scores + row * route.stride, route.experts, route.chosen);
+#pragma unroll
+  for (int i = 0; i < ExpertChoices::kKept; ++i) {
+    const int slot = lane + 32 * i;
+    if (slot < route.chosen && choices.expert[i] < route.experts)
+      shared_at<int8_t>(plan.votes)[choices.expert[i] * kMaxRows + row] = static_cast<int8_t>(slot);
+  }
+  if (block_here() == static_cast<int>(gridDim.x) - 1)
+    leave_shares(choices, route.experts, route.chosen, route.expert_scale, route.shares + row * kMaxChosen);
+}
+
+/// The experts that were chosen, in ascending order, by one warp. The votes are as before afterwards.
+__device__ __forceinline__ int count_votes(const JobFrame& job, const SharedPlan& plan) {
+  const int lane = thread_here() % 32;
+  constexpr uint32_t kNone = 0xffffffffu;
+  int count = 0;
+#pragma unroll 1
+  for (int first = 0; first < job.route.experts; first += 32) {
+    const int expert = first + lane;
+    uint4* votes = shared_at<uint4>(plan.votes) + expert;
+    uint4 slots = make_uint4(kNone, kNone, kNone, kNone);
+    if (expert < job.route.experts) slots = *votes;
+    const bool chosen = (slots.x & slots.y & slots.z & slots.w) != kNone;
+    const uint32_t all = ballot(chosen);
+    const int at = count + bit_count(all & ((1u << lane) - 1));
+    if (chosen) {
+      shared_at<int>(plan.active)[at] = expert;
+      shared_at<uint4>(plan.chosen)[at] = slots;
+      *votes = make_uint4(kNone, kNone, kNone, kNone);
+    }
+    count += bit_count(all);
+  }
+  return count;
+}
+
+/// At the start of a step: nobody has chosen anything.
+__device__ __forceinline__ void clear_votes(const SharedPlan& plan) {
+  for (int i = thread_here(); i < plan.experts * kMaxRows / 4; i += kBlockThreads)
+    shared_at<uint32_t>(plan.votes)[i] = 0xffffffffu;
+}
+
+/// A list as another phase left it. Most of it is under way before it is known how long it is.
+__device__ __forceinline__ void read_list(const JobFrame& job, const SharedPlan& plan) {
+  const MatrixList& list = *job.list;
+  auto* active = shared_at<int>(plan.active);
+  auto* chosen = shared_at<int8_t>(plan.chosen);
+  const int thread = thread_here();
+  const int matrix = load_fresh(&list.matrix[thread]);
+  static_assert(kMaxListed >= kBlockThreads);
+  const int slot = load_fresh(&list.slot[0][0] + thread);
+  const int matrices = load_fresh(&list.count);
+  if (thread < matrices) active[thread] = matrix;
+  if (thread < matrices * kMaxRows) chosen[thread] = static_cast<int8_t>(slot);
+#pragma unroll 1
+  for (int i = thread + kBlockThreads; i < matrices * kMaxRows; i += kBlockThreads)
+    chosen[i] = static_cast<int8_t>(load_fresh(&list.slot[0][0] + i));
+  if (thread == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
+}
+
+/// The list that product `product` needs, by all threads, and its weights under way. How many matrices there
+/// are. `arguments`: where StepArguments are. Not inlined: few products need it.
+__device__ __noinline__ inline int learn_list(int arguments, int product) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const SharedPlan& plan = step.plan;
+  const JobFrame& job = job_at(plan, product).frame;
+  if (uniform(job.route.experts) == 0) {
+    read_list(job, plan);
+    __syncthreads();
+  } else {
+    vote(job, plan);
+    __syncthreads();
+    if (uniform(thread_here() / 32) == kScoutWarp) {
+      const int matrices = count_votes(job, plan);
+      if (thread_here() % 32 == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
+      __syncwarp();
+    }
+  }
+  look_now(step, product + 2);
+  return shared_at<const KnownList>(plan.list)->matrices;
+}
+
+}  // namespace slip::backend::cuda
