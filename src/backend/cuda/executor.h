@@ -91,6 +91,7 @@ class Executor {
     const float* norm = nullptr;
     float scalar = 1;
     int tap = -1;
+    Mixture mixture = {};
   };
 
   // executor.cpp
@@ -122,7 +123,7 @@ class Executor {
   void attention_out(int layer);
   void gate_up(int layer);
   void down(int layer);
-  void experts(int layer);
+  Mixture experts(int layer);
   void per_layer_mix(int layer);
   void head();
   Segment& add_head(Job& job, const Input& in);

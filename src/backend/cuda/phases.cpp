@@ -102,6 +102,7 @@ Input Executor::take_stream() {
   in.branch_parts = pending_.branch.parts;
   in.part_stride = kMaxRows * pending_.branch.stride;
   in.branch_norm = pending_.norm;
+  in.mixture = pending_.mixture;
   in.scalar = pending_.scalar;
   stream_ = stream_.data == streams_[0].data ? streams_[1] : streams_[0];
   in.keep = stream_.data;
@@ -256,8 +257,9 @@ void Executor::down(int layer) {
   const DeviceLayer& matrices = device_layer(layer);
   const model::LayerWeights& weights = layer_weights(layer);
   Field sum = projected_;
+  Mixture mixture;
   if (config_.experts > 0) {
-    experts(layer);
+    mixture = experts(layer);
   } else {
     Job job = new_job();
     sum = add_slices(job, matrices.down, plain(activated_, layer_config(layer).intermediate), projected_);
@@ -268,11 +270,12 @@ void Executor::down(int layer) {
   } else {
     leave_sum(sum, weights.post_mlp_norm, 1, -1);
   }
+  pending_.mixture = mixture;
 }
 
 /// Gate and up of the experts chosen, beside the down of the dense branch: alone they have too few groups of
-/// tiles for all blocks; then their own down, and both added up.
-void Executor::experts(int layer) {
+/// tiles for all blocks; then their own down, and both added up. What is left to whoever reads the sum.
+Mixture Executor::experts(int layer) {
   const DeviceLayer& matrices = device_layer(layer);
   const model::MoeWeights& weights = layer_weights(layer).moe;
   const int chosen = config_.experts_per_token;
@@ -302,19 +305,24 @@ void Executor::experts(int layer) {
   second.segments[0].out_slots = chosen;
   start(second, listed);
 
+  const Mixture mixture{.out = expert_out_.data,
+                        .stride = expert_out_.stride,
+                        .chosen = chosen,
+                        .shares = shares_,
+                        .shares_stride = kMaxChosen,
+                        .dense_norm = device_.vector(weights.post_norm_dense),
+                        .expert_norm = device_.vector(weights.post_norm)};
+  // A single row is mixed by whoever reads it next.
+  if (rows_ == 1 && config_.hidden <= kMostTurns * kTurnCols && config_.per_layer_dim == 0) return mixture;
   building_->add(StepKind::kCombine,
                  CombineJob{.rows = rows_,
                             .cols = config_.hidden,
-                            .chosen = chosen,
                             .dense = projected_.data,
                             .dense_stride = projected_.stride,
-                            .out = expert_out_.data,
-                            .out_stride = expert_out_.stride,
-                            .dense_norm = device_.vector(weights.post_norm_dense),
-                            .expert_norm = device_.vector(weights.post_norm),
-                            .epsilon = config_.norm_epsilon,
-                            .shares = shares_},
+                            .mixture = mixture,
+                            .epsilon = config_.norm_epsilon},
                  mark_);
+  return {};
 }
 
 void Executor::per_layer_mix(int layer) {

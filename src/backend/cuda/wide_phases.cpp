@@ -278,17 +278,18 @@ void WideExecutor::experts(int layer) {
   WideProduct job = product(matrix, stage, target, expert_out_);
   job.choices = choices_;
   start(gpu_, job);
-  start(gpu_, WideCombine{.job = {.rows = rows_,
-                                  .cols = config_.hidden,
-                                  .chosen = chosen,
-                                  .dense = projected_.data,
-                                  .dense_stride = projected_.stride,
-                                  .out = expert_out_.data,
-                                  .out_stride = expert_out_.stride,
-                                  .dense_norm = device_.vector(weights.post_norm_dense),
-                                  .expert_norm = device_.vector(weights.post_norm),
-                                  .epsilon = config_.norm_epsilon},
-                          .shares = choices_.shares});
+  start(gpu_, CombineJob{.rows = rows_,
+                         .cols = config_.hidden,
+                         .dense = projected_.data,
+                         .dense_stride = projected_.stride,
+                         .mixture = {.out = expert_out_.data,
+                                     .stride = expert_out_.stride,
+                                     .chosen = chosen,
+                                     .shares = choices_.shares,
+                                     .shares_stride = chosen,
+                                     .dense_norm = device_.vector(weights.post_norm_dense),
+                                     .expert_norm = device_.vector(weights.post_norm)},
+                         .epsilon = config_.norm_epsilon});
 }
 
 void WideExecutor::per_layer_mix(int layer) {

@@ -41,7 +41,7 @@ __device__ __forceinline__ int count_votes(const JobFrame& job, const SharedPlan
   const int lane = thread_here() % 32;
   constexpr uint32_t kNone = 0xffffffffu;
   int count = 0;
-#pragma unroll 1
+#pragma unroll 4
   for (int first = 0; first < job.route.experts; first += 32) {
     const int expert = first + lane;
     uint4* votes = shared_at<uint4>(plan.votes) + expert;
@@ -84,9 +84,9 @@ __device__ __forceinline__ void read_list(const JobFrame& job, const SharedPlan&
   if (thread == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
 }
 
-/// The list that product `product` needs, by all threads, and its weights under way. How many matrices there
-/// are. `arguments`: where StepArguments are. Not inlined: few products need it.
-__device__ __noinline__ inline int learn_list(int arguments, int product) {
+/// The list that product `product` needs, by all threads, and its weights under way. `arguments`: where
+/// StepArguments are. Not inlined: few products need it.
+__device__ __noinline__ inline void learn_list(int arguments, int product) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
   const SharedPlan& plan = step.plan;
   const JobFrame& job = job_at(plan, product).frame;
@@ -102,8 +102,7 @@ __device__ __noinline__ inline int learn_list(int arguments, int product) {
       __syncwarp();
     }
   }
-  look_now(step, product + 2);
-  return shared_at<const KnownList>(plan.list)->matrices;
+  look_now(step, product);  // the scout will look further when nobody waits
 }
 
 }  // namespace slip::backend::cuda

@@ -86,69 +86,81 @@ __device__ __forceinline__ void leave_shares(const ExpertChoices& choices, int e
   }
 }
 
-inline constexpr int kCombineTurns = 3;  // of four columns a thread: rows of up to 6144
-
-/// One row by a block of threads, all of it under way at once.
-__device__ inline void combine_row(const CombineJob& job, const float* row_shares, int row, int work) {
-  const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-  auto* partial = shared_at<float>(work);  // [2][16]
-  float* dense = job.dense + row * job.dense_stride;
-  float4 one[kCombineTurns], sum[kCombineTurns];
-  const auto col_of = [&](int turn) { return (turn * kBlockThreads + thread) * 4; };
+/// The dense branch of a row, of which a thread has columns `col` and so on, becomes the mixture. By a block
+/// of threads. `partial`: [2][kWarps], space for sums of squares.
+template <int kTurns>
+__device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int col, int cols, float epsilon,
+                                            float* partial, float4 (&dense)[kTurns]) {
+  constexpr int kAtOnce = 4;  // slots under way
+  const int thread = thread_here(), stride = static_cast<int>(mixture.stride);
+  const float* out = mixture.out + static_cast<int64_t>(row) * mixture.chosen * mixture.stride;
+  const float* shares = mixture.shares + row * mixture.shares_stride;
+  float4 sum[kTurns] = {};
+#pragma unroll 1
+  for (int slot = 0; slot < mixture.chosen; slot += kAtOnce) {
+    float4 given[kAtOnce][kTurns];
+    float share[kAtOnce];
 #pragma unroll
-  for (int i = 0; i < kCombineTurns; ++i) {
-    one[i] = read_four(dense, col_of(i), job.cols, true);
-    sum[i] = make_float4(0, 0, 0, 0);
-  }
-#pragma unroll 4
-  for (int slot = 0; slot < job.chosen; ++slot) {
-    const float* out = job.out + (static_cast<int64_t>(row) * job.chosen + slot) * job.out_stride;
-    const float share = load_fresh(row_shares + slot);
+    for (int s = 0; s < kAtOnce; ++s) {
+      const bool wanted = slot + s < mixture.chosen;
+      share[s] = wanted ? load_fresh(shares + slot + s) : 0;
 #pragma unroll
-    for (int i = 0; i < kCombineTurns; ++i) {
-      const float4 y = read_four(out, col_of(i), job.cols, true);
-      sum[i] = make_float4(fmaf(share, y.x, sum[i].x), fmaf(share, y.y, sum[i].y), fmaf(share, y.z, sum[i].z),
-                           fmaf(share, y.w, sum[i].w));
+      for (int i = 0; i < kTurns; ++i)
+        given[s][i] = read_four(out + (slot + s) * stride, col + i * kTurnCols, cols, wanted);
+    }
+#pragma unroll
+    for (int s = 0; s < kAtOnce; ++s) {
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i) {
+        const float4 &y = given[s][i], x = sum[i];
+        sum[i] = make_float4(fmaf(share[s], y.x, x.x), fmaf(share[s], y.y, x.y), fmaf(share[s], y.z, x.z),
+                             fmaf(share[s], y.w, x.w));
+      }
     }
   }
-  float4 dense_weights[kCombineTurns], expert_weights[kCombineTurns];
+  float4 dense_weights[kTurns], expert_weights[kTurns];
 #pragma unroll
-  for (int i = 0; i < kCombineTurns; ++i) {
-    dense_weights[i] = read_weights(job.dense_norm, col_of(i), job.cols);
-    expert_weights[i] = read_weights(job.expert_norm, col_of(i), job.cols);
+  for (int i = 0; i < kTurns; ++i) {
+    dense_weights[i] = read_weights(mixture.dense_norm, col + i * kTurnCols, cols);
+    expert_weights[i] = read_weights(mixture.expert_norm, col + i * kTurnCols, cols);
   }
   float dense_squares = 0, expert_squares = 0;
 #pragma unroll
-  for (int i = 0; i < kCombineTurns; ++i) {
-    dense_squares = squares_of(one[i], dense_squares);
+  for (int i = 0; i < kTurns; ++i) {
+    dense_squares = squares_of(dense[i], dense_squares);
     expert_squares = squares_of(sum[i], expert_squares);
   }
   dense_squares = warp_sum(dense_squares);
   expert_squares = warp_sum(expert_squares);
-  if (lane == 0) {
-    partial[warp] = dense_squares;
-    partial[kWarps + warp] = expert_squares;
+  if (thread % 32 == 0) {
+    *partial_of(partial, 0, thread / 32) = dense_squares;
+    *partial_of(partial, 1, thread / 32) = expert_squares;
   }
   __syncthreads();
-  const auto factor = [&](const float* parts) {
-    float squares = 0;
-    for (int w = 0; w < kWarps; ++w) squares += parts[w];
-    return 1.0f / sqrtf(squares / static_cast<float>(job.cols) + job.epsilon);
-  };
-  const float f = factor(partial), e = factor(partial + kWarps);
+  const float f = row_factor(partial, 0, cols, epsilon), e = row_factor(partial, 1, cols, epsilon);
 #pragma unroll
-  for (int i = 0; i < kCombineTurns; ++i) {
-    const int col = col_of(i);
-    const float4 &v = dense_weights[i], &w = expert_weights[i], &x = one[i], &y = sum[i];
-    store_four(dense, col, job.cols,
-               make_float4(x.x * f * v.x + y.x * e * w.x, x.y * f * v.y + y.y * e * w.y,
-                           x.z * f * v.z + y.z * e * w.z, x.w * f * v.w + y.w * e * w.w));
+  for (int i = 0; i < kTurns; ++i) {
+    const float4 &v = dense_weights[i], &w = expert_weights[i], x = dense[i], &y = sum[i];
+    dense[i] = make_float4(x.x * f * v.x + y.x * e * w.x, x.y * f * v.y + y.y * e * w.y,
+                           x.z * f * v.z + y.z * e * w.z, x.w * f * v.w + y.w * e * w.w);
   }
+}
+
+/// One row by a block of threads.
+__device__ inline void combine_row(const CombineJob& job, int row, int work) {
+  const int col = thread_here() * 4;
+  float* dense = job.dense + row * job.dense_stride;
+  float4 mixed[kMostTurns];
+#pragma unroll
+  for (int i = 0; i < kMostTurns; ++i) mixed[i] = read_four(dense, col + i * kTurnCols, job.cols, true);
+  mix_experts<kMostTurns>(job.mixture, row, col, job.cols, job.epsilon, shared_at<float>(work), mixed);
+#pragma unroll
+  for (int i = 0; i < kMostTurns; ++i) store_four(dense, col + i * kTurnCols, job.cols, mixed[i]);
   __syncthreads();
 }
 __device__ inline void combine(const CombineJob& job, int work) {
   for (int row = static_cast<int>(blockIdx.x); row < job.rows; row += static_cast<int>(gridDim.x))
-    combine_row(job, job.shares + row * kMaxChosen, row, work);
+    combine_row(job, row, work);
 }
 
 /// One block per row: thread t has scores t, t + 512, ...; each round takes the best that is left.

@@ -9,6 +9,10 @@
 
 namespace slip::backend::cuda {
 
+inline constexpr int kBlockThreads = kWarps * 32;
+inline constexpr int kTurnCols = 4 * kBlockThreads;  // of a row, that all threads take at once
+inline constexpr int kMostTurns = 3;                 // that code is made for: rows of up to 6144 columns
+
 inline constexpr int kMaxRows = 16;     // of one step
 inline constexpr int kMaxListed = 512;  // matrices of a stack that one phase reads
 
@@ -19,6 +23,17 @@ struct MatrixList {
   int slot[kMaxListed][kMaxRows];  // of the row's choices, which one this is; -1 = the row did not choose it
 };
 inline constexpr int kMostExperts = 256, kMaxChosen = 64;
+
+/// What becomes of what the experts of a row gave, beside a dense branch: norm(dense) + norm(sum over slots
+/// of share * out).
+struct Mixture {
+  const float* out = nullptr;  // [row * chosen + slot][stride]
+  int64_t stride = 0;
+  int chosen = 0;  // 0 = there are no experts
+  const float* shares = nullptr;
+  int64_t shares_stride = 0;
+  const float *dense_norm = nullptr, *expert_norm = nullptr;  // [cols]
+};
 
 /// Where activation rows come from. x = rows, then if there is a branch x = (x + norm(branch)) * scalar, then
 /// x is what the segment multiplies with, normed if it says so.
@@ -31,6 +46,7 @@ struct Input {
   int branch_parts = 1;
   int64_t part_stride = 0;
   const float* branch_norm = nullptr;  // [cols], null = added as it is
+  Mixture mixture;                     // of a single row: what else the branch consists of
   float scalar = 1;
   float epsilon = 0;
   // The first block keeps x here, and once more in `tap`. Not where `rows` are.

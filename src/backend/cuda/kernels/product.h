@@ -32,9 +32,13 @@ __device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows 
 __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
   constexpr int kLine = 32;  // floats
   const int lane = thread_here() % 32, own = block_here() - segment.first_block;
-  const float* norm = lane % 2 == 0 ? segment.norm : segment.in.branch_norm;
+  const Mixture& mixture = segment.in.mixture;
+  const float* norm = lane % 4 == 0   ? segment.norm
+                      : lane % 4 == 1 ? segment.in.branch_norm
+                      : lane % 4 == 2 ? mixture.dense_norm
+                                      : mixture.expert_norm;
   if (norm == nullptr) return;
-  for (int at = (own * 16 + lane / 2) * kLine; at < segment.in.cols; at += segment.blocks * 16 * kLine)
+  for (int at = (own * 8 + lane / 4) * kLine; at < segment.in.cols; at += segment.blocks * 8 * kLine)
     prefetch(norm + at);
 }
 
@@ -115,17 +119,17 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
   const Duty duty = load_words(&duty_at(plan, product));
   Place at{.phase = now, .product = product, .first = duty.first, .end = duty.first, .waits = 1};
   if (duty.segment >= 0) at.end = duty.end;
-  if (uniform(duty.segment >= 0 && job.segment.matrix.count > 1 ? 1 : 0) != 0) {
-    const KnownList list = *shared_at<const KnownList>(plan.list);
-    int matrices = list.matrices;
-    if (uniform(list.number != job.frame.list_number ? 1 : 0) != 0) {
+  if (uniform(job.frame.stacked ? 1 : 0) != 0) {
+    if (uniform(shared_at<const KnownList>(plan.list)->number) != job.frame.list_number) {
       meet(step, now, product);
       at.waits = 0;
-      matrices = learn_list(plan.arguments, product);
+      learn_list(plan.arguments, product);
     }
-    const Share share = share_of(job.segment, duty, matrices);
-    at.first = share.first;
-    at.end = share.end;
+    if (duty.segment >= 0) {
+      const Share share = share_of(job.segment, duty, shared_at<const KnownList>(plan.list)->matrices);
+      at.first = share.first;
+      at.end = share.end;
+    }
   }
   at.group = at.first;
   keep_place(plan, at);
@@ -134,13 +138,6 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
   } else if (uniform(at.waits) != 0) {
     meet(step, now, product);
   }
-  // Whoever had none of the list's matrices to multiply with is in no hurry to know it, until now.
-  const int again = shared_at<const Watch>(plan.watch)->product;
-  const JobFrame& frame = job_at(plan, again).frame;
-  const bool unknown = frame.stacked && shared_at<const KnownList>(plan.list)->number != frame.list_number;
-  if (uniform(unknown ? 1 : 0) == 0) return;
-  __syncthreads();
-  learn_list(plan.arguments, again);
 }
 
 /// Product number `product` of the step, as phase `now`; its job is in shared memory.

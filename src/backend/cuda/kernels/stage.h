@@ -16,9 +16,6 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kBlockThreads = kWarps * 32;
-inline constexpr int kTurnCols = 4 * kBlockThreads;  // that all threads take at once
-
 /// Codes enter the tensor cores with this added (see piece.h).
 __host__ __device__ constexpr float code_offset(Format format) {
   return format == Format::kAffine4 ? 128.0f : 2176.0f;

@@ -4,6 +4,7 @@
 // step's own code, and reads its norms before blocks meet.
 #pragma once
 
+#include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/meeting.h"
 
 namespace slip::backend::cuda {
@@ -14,20 +15,25 @@ struct Meeting {
   int product;
 };
 
-inline constexpr int kMostTurns = 3;  // of four columns a thread
+/// What is added to a row.
+enum class Branch : int { kNone, kRow, kMixture };
 
 /// Ways to stage rows, as Segment::staging: which of them it is, times four, plus the turns. 0 = none fits.
-__host__ __device__ constexpr int staging(bool branch, bool normed, int turns) {
-  return (branch ? 8 : 0) + (normed ? 4 : 0) + turns;
+__host__ __device__ constexpr int staging(Branch branch, bool normed, int turns) {
+  return static_cast<int>(branch) * 8 + (normed ? 4 : 0) + turns;
 }
+inline constexpr int kLastStaging = staging(Branch::kMixture, true, kMostTurns);
 /// The one that fits a segment.
 __host__ inline int staging_of(const Segment& segment) {
   const Input& in = segment.in;
-  const bool branch = in.branch != nullptr;
+  const Branch branch = in.branch == nullptr     ? Branch::kNone
+                        : in.mixture.chosen == 0 ? Branch::kRow
+                                                 : Branch::kMixture;
   const int turns = (segment.matrix.padded_cols() + kTurnCols - 1) / kTurnCols;
   if (in.rows == nullptr || turns > kMostTurns) return 0;
-  if (branch && (in.branch_norm == nullptr || in.branch_parts > kMaxSlices)) return 0;
+  if (in.branch != nullptr && (in.branch_norm == nullptr || in.branch_parts > kMaxSlices)) return 0;
   if (segment.normed && segment.norm == nullptr) return 0;
+  if (branch == Branch::kMixture && !segment.normed) return 0;
   return staging(branch, segment.normed, turns);
 }
 
@@ -58,8 +64,9 @@ struct PutPlaces {
 };
 
 /// `kRows` rows at a time.
-template <int kTiles, int kRows, int kTurns, bool kBranch, bool kNormed>
+template <int kTiles, int kRows, int kTurns, Branch kAdded, bool kNormed>
 struct KnownRows {
+  static constexpr bool kBranch = kAdded != Branch::kNone;
   using Four = float4[kTurns];
   const Segment& segment;
   const Stage& stage;
@@ -90,6 +97,8 @@ struct KnownRows {
     for (int r = 0; r < kRows; ++r)
       read(x[r], from + r * static_cast<int>(in.stride), source >= 0 && there(r, left));
     if constexpr (kBranch && kRows == 1) load_branch(left, row);
+    if constexpr (kAdded == Branch::kMixture)
+      mix_experts<kTurns>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
     if constexpr (kBranch) add_branch(first, left);
     if (keeps) {
       keep(in.keep, in.keep_stride, row, left);
@@ -245,14 +254,15 @@ struct KnownRows {
 
 /// Way `way` to stage row `row` of the step. What does not depend on other blocks is read before
 /// they are met.
-template <int kWay = staging(true, true, kMostTurns)>
+template <int kWay = kLastStaging>
 __device__ __forceinline__ void stage_one(const StepArguments& step, const Meeting& meeting, int way,
                                           const Segment& segment, int source, int row, bool keeps,
                                           const Stage& stage, float* partial) {
   if constexpr (kWay > 0) {
     if (way == kWay) {
-      if constexpr (kWay % 4 > 0) {
-        KnownRows<1, 1, kWay % 4, (kWay & 8) != 0, (kWay & 4) != 0> one{segment, stage, partial};
+      if constexpr (kWay % 4 > 0 && (kWay / 8 < 2 || (kWay & 4) != 0)) {  // mixtures are normed
+        KnownRows<1, 1, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> one{segment, stage,
+                                                                                      partial};
         one.load_weights();
         if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
         one.run(0, 1, source, row, keeps);
@@ -264,7 +274,7 @@ __device__ __forceinline__ void stage_one(const StepArguments& step, const Meeti
 }
 
 /// All rows of a pass by way `way`, as many at a time as registers hold; false where none fits.
-template <int kTiles, int kWay = staging(true, true, kMostTurns)>
+template <int kTiles, int kWay = staging(Branch::kRow, true, kMostTurns)>
 __device__ __forceinline__ bool stage_several(int way, const Segment& segment, const StagedRows& rows,
                                               bool keeps, const Stage& stage, float* partial) {
   if constexpr (kWay == 0) {
@@ -274,7 +284,8 @@ __device__ __forceinline__ bool stage_several(int way, const Segment& segment, c
   } else {
     if (way != kWay) return stage_several<kTiles, kWay - 1>(way, segment, rows, keeps, stage, partial);
     constexpr int kTurns = kWay % 4, kRows = kTurns > 1 && (kWay & 8) != 0 ? 2 : 4;
-    KnownRows<kTiles, kRows, kTurns, (kWay & 8) != 0, (kWay & 4) != 0> some{segment, stage, partial};
+    KnownRows<kTiles, kRows, kTurns, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, stage,
+                                                                                          partial};
     some.load_weights();
 #pragma unroll 1
     for (int n = 0; n < rows.count; n += kRows)

@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/pick.h"
 #include "backend/cuda/kernels/product.h"
+#include "base/check.h"
 
 namespace slip::backend::cuda {
 namespace {
@@ -154,6 +155,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
     segment.groups = (segment.matrix.tiles + slots - 1) / slots;
     segment.staging = staging_of(segment);
+    SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
     segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
     job.stacked |= segment.matrix.count > 1;
   }

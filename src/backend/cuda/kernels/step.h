@@ -162,17 +162,13 @@ struct PerLayerJob {
   float scale = 1, table_scale = 1, epsilon = 0;
 };
 
-/// dense = norm(dense) + norm(sum over slots of share * out)
+/// dense = the mixture, of rows that no product mixes while it stages them.
 struct CombineJob {
-  int rows = 0, cols = 0, chosen = 0;
+  int rows = 0, cols = 0;
   float* dense = nullptr;
   int64_t dense_stride = 0;
-  const float* out = nullptr;
-  int64_t out_stride = 0;
-  const float* dense_norm = nullptr;
-  const float* expert_norm = nullptr;
+  Mixture mixture;
   float epsilon = 0;
-  const float* shares = nullptr;  // [row][kMaxChosen]
 };
 
 /// The best clusters of each row, in ascending order, as a list of matrices: kept after kept, row after row.

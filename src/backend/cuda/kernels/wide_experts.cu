@@ -76,9 +76,8 @@ __global__ void __launch_bounds__(kWideThreads) wide_list(const __grid_constant_
   }
 }
 
-__global__ void __launch_bounds__(kBlockThreads) wide_combine(const __grid_constant__ WideCombine job) {
-  const int row = static_cast<int>(blockIdx.x);
-  combine_row(job.job, job.shares + row * job.job.chosen, row, 0);
+__global__ void __launch_bounds__(kBlockThreads) wide_combine(const __grid_constant__ CombineJob job) {
+  combine_row(job, static_cast<int>(blockIdx.x), 0);
 }
 
 __global__ void __launch_bounds__(kBlockThreads) wide_per_layer(const __grid_constant__ PerLayerJob job) {
@@ -96,11 +95,8 @@ void start(Gpu& gpu, const WideRoute& job) {
   launch(gpu, by_expert, wide_list, job);
 }
 
-void start(Gpu& gpu, const WideCombine& job) {
-  launch(gpu,
-         {.blocks = job.job.rows,
-          .threads = kBlockThreads,
-          .shared_bytes = (2 * kWarps + kMaxChosen) * sizeof(float)},
+void start(Gpu& gpu, const CombineJob& job) {
+  launch(gpu, {.blocks = job.rows, .threads = kBlockThreads, .shared_bytes = 2 * kWarps * sizeof(float)},
          wide_combine, job);
 }
 

@@ -112,12 +112,6 @@ struct WideRoute {
   WideChoices choices;
 };
 
-/// See combine_row().
-struct WideCombine {
-  CombineJob job;
-  const float* shares = nullptr;  // [row][chosen]
-};
-
 /// The rows of a pass, as Step has them of up to 16.
 struct WideRows {
   int rows = 0, groups = 0;
@@ -156,7 +150,7 @@ void prepare_wide_groups(Gpu& gpu);                        // by prepare_wide()
 void start_wide_groups(Gpu& gpu, const WideProduct& job);  // by start()
 void start(Gpu& gpu, const WideRoute& job);
 void start(Gpu& gpu, const WideKeep& job);
-void start(Gpu& gpu, const WideCombine& job);
+void start(Gpu& gpu, const CombineJob& job);
 void start(Gpu& gpu, const PerLayerJob& job);
 void start(Gpu& gpu, const WideHeads& job);
 void start(Gpu& gpu, const WideAttend& job);
