@@ -10,8 +10,7 @@ namespace slip::backend::cuda {
 
 /// The meeting before a phase, if it is still to come.
 struct Meeting {
-  int phase;  // -1 = the other blocks have been met
-  int product;
+  int phase;  // -1 = it is over
 };
 
 inline constexpr int kMostTurns = 3;  // of four columns a thread
@@ -254,7 +253,7 @@ __device__ __forceinline__ void stage_one(const StepArguments& step, const Meeti
       if constexpr (kWay % 4 > 0) {
         KnownRows<1, 1, kWay % 4, (kWay & 8) != 0, (kWay & 4) != 0> one{segment, stage, partial};
         one.load_weights();
-        if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
+        if (meeting.phase >= 0) meet(step, meeting.phase);
         one.run(0, 1, source, row, keeps);
       }
       return;
@@ -313,7 +312,7 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, const Meet
     const int source = segment.in.slots > 0 ? rows.first * segment.in.slots + slot : rows.first;
     stage_one(step, meeting, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
   } else {
-    if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
+    if (meeting.phase >= 0) meet(step, meeting.phase);
     if ((step.skipped & kSkipStage) == 0) stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
   }
 }
