@@ -188,16 +188,14 @@ struct alignas(16) Stream {
   /// It has been used, and something else can come to its place. All others are under way, or nothing is
   /// left. `goes_on`: look for another run where this one is at its end.
   __device__ __forceinline__ void pass_on(const SharedPlan& plan, bool goes_on) {
-    bool more = left > 0;
-    if (!more) {
-      more = goes_on && under_way == plan.slots && next_run(plan);
-      if (!more) --under_way;
+    if (left == 0) [[unlikely]] {
+      if (!goes_on || under_way != plan.slots || !next_run(plan)) --under_way;
     }
-    if (more) copy_to(plan, slot);
+    copy_to(plan, slot);
     ++slot;
     const bool wraps = slot == plan.slots;
+    parity ^= wraps ? plan.parity_flip : 0;
     slot = wraps ? 0 : slot;
-    parity = wraps ? parity ^ plan.parity_flip : parity;
   }
   /// As much under way as fits, of what is known.
   __device__ __forceinline__ void fill(const SharedPlan& plan) {
@@ -228,13 +226,14 @@ struct alignas(16) Stream {
     ++taken;
     return true;
   }
+  /// What comes next, if there is something.
   __device__ __forceinline__ void copy_to(const SharedPlan& plan, int which) {
     const int bytes = min(tile_left, stage_bytes);
     copy_bulk(shared_at<std::byte>(place(plan, which)), at, bytes, arrival(which));
     at += bytes;
     left -= bytes;
     tile_left -= bytes;
-    tile_left = tile_left == 0 ? tile_bytes : tile_left;
+    tile_left = tile_left == 0 ? min(left, tile_bytes) : tile_left;
   }
 };
 

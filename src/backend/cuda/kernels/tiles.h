@@ -135,8 +135,20 @@ __device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, in
           .biases = segment.biases};
 }
 
+/// The stages of a tile, `pieces` pieces in all, come and are not used: so a benchmark sees what they cost.
+template <int kStagePieces>
+__device__ __forceinline__ void pass_stages(const SharedPlan& plan, int pieces, bool last, Stream& stream) {
+#pragma unroll 1
+  for (; pieces > 0; pieces -= kStagePieces) {
+    stream.next(plan);
+    stream.pass_on(plan, !last || pieces > kStagePieces);
+  }
+}
+
 /// The next `tiles` of a warp times the staged rows; their sums are left in shared memory. `last`: nothing
-/// follows, others wait for this warp's sums, and what comes after this product is looked up later.
+/// follows, others wait for this warp's sums, and what comes after this product is looked up later. A stage
+/// is two pieces of one subtile or one of two; it is taken into registers as a whole where there are enough,
+/// so that the next one can come while it is multiplied.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
 __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int tiles,
                                                bool last, Stream& stream, float* sums) {
@@ -144,22 +156,34 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
   const SharedPlan& plan = step.plan;
   const int lane = thread_here() % 32, rows_log = walk.rows_log;
-  const Stage stage{plan.work, walk.starts, walk.biases, 0};
   const bool multiplies = (step.skipped & kSkipMultiply) == 0;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
+  const RowPlaces rows{plan.work + column * 16, walk.starts + lane % 4 * 16, walk.biases + lane * 4};
 #pragma unroll 1
   for (; tiles > 0; --tiles) {
     float mine[kSubtiles][kTiles][4] = {};
+    int piece = walk.pieces.begin;
+    if (!multiplies) {
+      pass_stages<kStagePieces>(plan, walk.pieces.end - piece, last && tiles == 1, stream);
+      piece = walk.pieces.end;
+    }
 #pragma unroll 1
-    for (int piece = walk.pieces.begin; piece < walk.pieces.end; piece += kStagePieces) {
+    for (; piece < walk.pieces.end; piece += kStagePieces) {
       const int place = stream.next(plan);
-      if (multiplies) {
-        Work::multiply(lane, column, place, piece, stage, mine);
-        if (kStagePieces == 2 && piece + 1 < walk.pieces.end)
-          Work::multiply(lane, column, place + Work::kBytes, piece + 1, stage, mine);
+      const bool goes_on = !last || tiles > 1 || piece + kStagePieces < walk.pieces.end;
+      typename Work::Words words[kStagePieces];
+#pragma unroll
+      for (int i = 0; i < kStagePieces; ++i) Work::load(lane, place + i * Work::kBytes, words[i]);
+      stream.pass_on(plan, goes_on);
+      if constexpr (kStagePieces == 2) {
+        if (piece + 1 == walk.pieces.end) {
+          const typename Work::Words one[1] = {words[0]};
+          Work::multiply(lane, rows, piece, one, mine);
+          break;
+        }
       }
-      stream.pass_on(plan, !last || tiles > 1 || piece + kStagePieces < walk.pieces.end);
+      Work::multiply(lane, rows, piece, words, mine);
     }
     leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
     sums += (kWarps * 16 * kSubtiles) << rows_log;
