@@ -148,8 +148,8 @@ DeviceWeights load(Gpu& gpu, const std::function<void(Listing&)>& describe, Thre
       const int64_t end = std::min(tiles, first + at_once);
       pack(*task.source, task.other, packed, first, end, pieces[piece].data(), pool);
       gpu.finish();  // the copy before, of the other piece
-      gpu.to_device(to + static_cast<size_t>(first) * tile, pieces[piece].data(),
-                    static_cast<size_t>(end - first) * tile);
+      for (const PackedRange& range : ranges_of(packed, first, end))
+        gpu.to_device(to + range.device, pieces[piece].data() + range.host, static_cast<size_t>(range.bytes));
       piece = 1 - piece;
       done += static_cast<size_t>(end - first) * tile;
       if (progress) progress(static_cast<double>(done) / static_cast<double>(listing.bytes()));

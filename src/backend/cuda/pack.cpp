@@ -240,6 +240,51 @@ PackedMatrix plan_sliced(const Matrix& source) {
   return plan(source, source.rows, nullptr, slices_for(source, (source.rows + 15) / 16));
 }
 
+namespace {
+
+/// The tiles of one matrix of a stack, or of one slice, among [first, end).
+struct TilesOfOne {
+  int64_t index, first, end;  // in it
+  int64_t before;             // of the others
+};
+TilesOfOne tiles_of_one(const PackedMatrix& packed, int64_t index, int64_t first, int64_t end) {
+  const int64_t begin = index * packed.tiles;
+  const int64_t from = std::max(first, begin);
+  return {index, from - begin, std::min<int64_t>(end - begin, packed.tiles), from - first};
+}
+/// They lie behind one another like a matrix that has no others.
+PackedMatrix layout_of(const PackedMatrix& packed, const TilesOfOne& tiles) {
+  PackedMatrix one = packed;
+  one.tiles = static_cast<int>(tiles.end - tiles.first);
+  return one;
+}
+
+}  // namespace
+
+std::vector<PackedRange> ranges_of(const PackedMatrix& packed, int64_t first, int64_t end) {
+  std::vector<PackedRange> ranges;
+  for (int64_t index = first / packed.tiles; index * packed.tiles < end; ++index) {
+    const TilesOfOne tiles = tiles_of_one(packed, index, first, end);
+    const PackedMatrix one = layout_of(packed, tiles);
+    for (int part = 0; part < packed.parts; ++part) {
+      const int piece = packed.part_begin(part);
+      if (piece == packed.part_begin(part + 1)) continue;
+      const PackedRange range{
+          .host = tiles.before * packed.tile_bytes + one.offset(0, piece),
+          .device = index * packed.matrix_bytes() + packed.offset(static_cast<int>(tiles.first), piece),
+          .bytes = int64_t{packed.part_bytes(part)} * one.tiles};
+      const bool goes_on = !ranges.empty() && ranges.back().host + ranges.back().bytes == range.host &&
+                           ranges.back().device + ranges.back().bytes == range.device;
+      if (goes_on) {
+        ranges.back().bytes += range.bytes;
+      } else {
+        ranges.push_back(range);
+      }
+    }
+  }
+  return ranges;
+}
+
 void pack(const Matrix& source, const Matrix* other, const PackedMatrix& packed, int64_t first, int64_t end,
           std::byte* host, ThreadPool& pool) {
   const int64_t tile_rows = packed.pair ? 16 : 16 * packed.subtiles;
@@ -249,13 +294,16 @@ void pack(const Matrix& source, const Matrix* other, const PackedMatrix& packed,
       const int64_t index = (first + i) / packed.tiles, tile = (first + i) % packed.tiles;
       const int64_t matrix = packed.slices > 1 ? 0 : index;
       const int64_t col = packed.slices > 1 ? index * packed.cols : 0;
-      std::byte* to = host + i * packed.tile_bytes;
+      const TilesOfOne tiles = tiles_of_one(packed, index, first, end);
+      const PackedMatrix one_of = layout_of(packed, tiles);
+      std::byte* to = host + tiles.before * packed.tile_bytes;
+      const auto in_range = static_cast<int>(tile - tiles.first);
       for (int s = 0; s < packed.subtiles; ++s) {
         Rows16& rows = s == 0 ? one : two;
         const int64_t row = tile * tile_rows + (packed.pair ? 0 : 16 * s);
         rows.load(matrix * packed.rows + row, std::clamp<int64_t>(packed.rows - row, 0, 16), col);
-        for (int64_t piece = 0; piece < packed.pieces; ++piece)
-          put_piece(rows, packed, piece, s, to + piece * packed.piece_bytes);
+        for (int piece = 0; piece < packed.pieces; ++piece)
+          put_piece(rows, packed, piece, s, to + one_of.offset(in_range, piece));
       }
     }
     pool.barrier();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "backend/cuda/packed_matrix.h"
 #include "base/thread_pool.h"
@@ -25,8 +26,16 @@ PackedMatrix plan(const tensor::Matrix& source, int64_t rows, const tensor::Matr
 /// helps.
 PackedMatrix plan_sliced(const tensor::Matrix& source);
 
-/// Tiles [first, end), counted through all matrices of the stack or slices, to `host`.
+/// Tiles [first, end), counted through all matrices of the stack or slices, to `host`: those of each matrix
+/// as if it had no others.
 void pack(const tensor::Matrix& source, const tensor::Matrix* other, const PackedMatrix& packed,
           int64_t first, int64_t end, std::byte* host, ThreadPool& pool);
+
+/// A stretch of what pack() left, and where it belongs in the packed matrix: bytes from the beginning of
+/// each.
+struct PackedRange {
+  int64_t host = 0, device = 0, bytes = 0;
+};
+std::vector<PackedRange> ranges_of(const PackedMatrix& packed, int64_t first, int64_t end);
 
 }  // namespace slip::backend::cuda

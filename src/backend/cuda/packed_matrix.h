@@ -10,9 +10,10 @@
 //   8 bits  [subtile][plane][lane][step][8 nibbles]: as 4 bits, the low nibbles and then the high ones
 // Columns are padded to 64 with zero, so the last piece of 4 bits may be half a piece; rows to whole tiles;
 // groups of 128 columns appear as two of 64. `parts` warps share the columns of a tile: part p has pieces
-// p * pieces / parts .. (p + 1) * pieces / parts. A matrix of few rows and many columns is cut into slices of
-// columns first, packed one after another, whose products are added by whoever reads them. Both splits, and
-// so the order of every sum, depend on the shape of the matrix alone.
+// p * pieces / parts .. (p + 1) * pieces / parts. A matrix lies as [part][tile][piece of the part], so that
+// what a warp reads, some tiles one after another, is one stretch of memory. A matrix of few rows and many
+// columns is cut into slices of columns first, packed one after another, whose products are added by whoever
+// reads them. Both splits, and so the order of every sum, depend on the shape of the matrix alone.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +50,20 @@ struct PackedMatrix {
   constexpr bool present() const { return tiles > 0; }
   constexpr int64_t matrix_bytes() const { return static_cast<int64_t>(tile_bytes) * tiles; }
   constexpr int padded_cols() const { return pieces * piece_cols(format); }
+  /// The first piece of a part; of the part after the last, where all end.
+  constexpr int part_begin(int part) const { return part * pieces / parts; }
+  constexpr int part_of(int piece) const { return ((piece + 1) * parts - 1) / pieces; }
+  /// Of one tile.
+  constexpr int part_bytes(int part) const {
+    return part + 1 < parts ? (part_begin(part + 1) - part_begin(part)) * piece_bytes
+                            : tile_bytes - part_begin(part) * piece_bytes;
+  }
+  /// Where a piece of a tile lies in its matrix.
+  constexpr int64_t offset(int tile, int piece) const {
+    const int part = part_of(piece), begin = part_begin(part);
+    return static_cast<int64_t>(begin) * piece_bytes * tiles + static_cast<int64_t>(part_bytes(part)) * tile +
+           (piece - begin) * piece_bytes;
+  }
   size_t bytes() const { return static_cast<size_t>(matrix_bytes() * count * slices); }
   /// Slice i as a matrix of its own.
   PackedMatrix slice(int i) const {
@@ -57,6 +72,38 @@ struct PackedMatrix {
     one.data = data + i * matrix_bytes();
     return one;
   }
+};
+
+/// The pieces of a tile one after another, and those of the tiles behind it.
+class PieceWalk {
+ public:
+  /// `data`: of the matrix.
+  constexpr PieceWalk(const PackedMatrix& matrix, const std::byte* data, int tile)
+      : at_(data), bytes_(matrix.part_bytes(0)), left_(matrix.part_begin(1)), tile_(tile) {
+    at_ += static_cast<int64_t>(tile) * bytes_;
+    if (left_ == 0) next_part(matrix);
+  }
+
+  /// The piece at hand, and how far it is to that of the next tile.
+  constexpr const std::byte* at() const { return at_; }
+  constexpr int tile_step() const { return bytes_; }
+  constexpr void next(const PackedMatrix& matrix) {
+    at_ += matrix.piece_bytes;
+    if (--left_ == 0) next_part(matrix);
+  }
+
+ private:
+  constexpr void next_part(const PackedMatrix& matrix) {
+    while (left_ == 0 && ++part_ < matrix.parts) {
+      at_ += static_cast<int64_t>(matrix.tiles - tile_ - 1) * bytes_;
+      bytes_ = matrix.part_bytes(part_);
+      at_ += static_cast<int64_t>(tile_) * bytes_;
+      left_ = matrix.part_begin(part_ + 1) - matrix.part_begin(part_);
+    }
+  }
+
+  const std::byte* at_;
+  int bytes_, left_, tile_, part_ = 0;
 };
 
 }  // namespace slip::backend::cuda

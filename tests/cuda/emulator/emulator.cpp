@@ -378,8 +378,8 @@ void arrival_init(uint64_t* arrival) {
 }
 void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival) {
   sync_warp();
-  if (lane_index() != 0) return;
-  if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % 16 != 0 ||
+  if (lane_index() != 0 || bytes == 0) return;
+  if (bytes < 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % 16 != 0 ||
       reinterpret_cast<uintptr_t>(global) % 16 != 0)
     broken("a bulk copy is not aligned");
   require_shared(shared, static_cast<size_t>(bytes));

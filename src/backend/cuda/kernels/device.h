@@ -122,6 +122,13 @@ __device__ __forceinline__ void arrival_init(Arrival* arrival) {
 #endif
 }
 #if __CUDA_ARCH__ >= 900
+/// True on one lane of a warp, in a way that tells the compiler so: else it expects several lanes to start
+/// copies, which takes a loop.
+__device__ __forceinline__ bool elected() {
+  uint32_t leads;
+  asm volatile("{\n .reg .pred p;\n elect.sync _|p, 0xffffffff;\n selp.u32 %0, 1, 0, p;\n}" : "=r"(leads));
+  return leads != 0;
+}
 /// By one lane. Weights are read once per step, so they are the first to leave the second-level cache, which
 /// has caches, norms and lists to keep.
 __device__ __forceinline__ void start_bulk(std::byte* shared, const std::byte* global, int bytes,
@@ -139,12 +146,12 @@ __device__ __forceinline__ void start_bulk(std::byte* shared, const std::byte* g
       : "memory");
 }
 #endif
-/// By a whole warp that is done with what lay in `shared`.
+/// By a whole warp that is done with what lay in `shared`. Nothing where there are no bytes.
 __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* global, int bytes,
                                           Arrival* arrival) {
   __syncwarp();
 #if __CUDA_ARCH__ >= 900
-  if (threadIdx.x % 32 == 0) start_bulk(shared, global, bytes, arrival);
+  if (elected() && bytes > 0) start_bulk(shared, global, bytes, arrival);
 #else
   for (int at = threadIdx.x % 32 * 16; at < bytes; at += 512)
     *reinterpret_cast<uint4*>(shared + at) = __ldg(reinterpret_cast<const uint4*>(global + at));

@@ -70,10 +70,9 @@ inline constexpr int kNowhere = -1, kToPick = -2;
 
 struct alignas(16) Segment {
   PackedMatrix matrix;
-  // Its blocks take groups of kWarps / parts tiles: `each` of them, the first `more` blocks one more. Of a
-  // stack these two depend on the list. StepList::add_product() fills this in.
+  // Its blocks take tiles: `each` of them, the first `more` blocks one more. Of a stack these two depend on
+  // the list. StepList::add_product() fills this in.
   int first_block = 0, blocks = 0;
-  int groups = 0;  // of one matrix
   int each = 0, more = 0;
   int parts_log = 0;
   Input in;
@@ -130,8 +129,8 @@ struct alignas(16) Job : JobFrame {
   Segment segments[kMaxSegments];
 };
 
-/// Which segment of a product is a block's, and which of its groups of tiles; of a stack these depend on the
-/// list. Made by StepList::finish() for every product and block.
+/// Which segment of a product is a block's, and which of its tiles; of a stack these depend on the list. Made
+/// by StepList::finish() for every product and block.
 struct alignas(16) Duty {
   int segment = -1;  // none
   int first = 0, end = 0;
@@ -160,10 +159,10 @@ enum Skipped : int {
 struct SharedPlan {
   int watch = 0;      // the first thing; see watch.h
   int arguments = 0;  // StepArguments, for functions that are not inlined
-  int arrivals = 0;   // [kWarps][slots]
   int streams = 0;    // [kWarps] Stream; see stream.h
   int lookouts = 0;   // [kWarps] Lookout, and what it has found:
   int runs = 0;       // [kWarps][kRunsKept] TileRun
+  int taken = 0;      // [kWarps] ints: of them, how many are used up; see tell_taken()
   int list = 0;       // KnownList
   int places = 0;     // [kWarps] Place; see meeting.h
   int walks = 0;      // [kWarps] TileWalk; see product.h
@@ -178,10 +177,11 @@ struct SharedPlan {
   int experts = 0;    // so many
   int sums = 0;       // of tiles, so many
   int sum_floats = 0;
-  int ring = 0;  // [kWarps][slots][slot_bytes]: weights under way
+  int ring = 0;  // [kWarps][ring_bytes()]: weights under way
   int work = 0;  // rows of a product, or what another phase needs
   int end = 0;
   int slots = 0, slot_bytes = 0;
+  uint32_t parity_flip = 1;  // each time around a ring; 0 where nothing comes and nobody is to wait
 };
 
 }  // namespace slip::backend::cuda

@@ -12,14 +12,14 @@ namespace slip::backend::cuda {
 inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBringingWarp = kWarps - 1,
                      kScoutWarp = kWarps - 2;
 
-/// Where a warp is in a product that is not plain: what it must remember from one part to the next, the same
-/// for all its lanes. In shared memory, every warp its own: registers are short while rows are staged, and
-/// what the compiler puts on the stack instead comes back from the second-level cache, because each meeting
-/// empties the first.
+/// Where a warp is: what it must remember from one part of a phase to the next, the same for all its lanes.
+/// In shared memory, every warp its own: registers are short while rows are staged, and what the compiler
+/// puts on the stack instead comes back from the second-level cache, because each meeting empties the first.
 struct alignas(16) Place {
-  int phase = 0, product = 0;
-  int first = 0, end = 0;  // of the product, the groups of tiles that are this block's
-  int group = 0, pass = 0;
+  int phase = 0, product = 0;  // -1 = none
+  // In a product that is not plain:
+  int first = 0, end = 0;  // the tiles that are this block's
+  int tile = 0, pass = 0;
   int half = 0;   // of the sums
   int waits = 0;  // the other blocks have not been met yet
   int turn = 0;   // runs so far
@@ -34,15 +34,22 @@ __device__ __forceinline__ void keep_place(const SharedPlan& plan, const Place& 
   __syncwarp();
 }
 
-/// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block. After it Watch tells where
-/// the step is, until this thread arrives.
-__device__ __forceinline__ void meet(const StepArguments& step, int now, int product) {
+/// A phase begins; whatever it forgets meanwhile, where it is can be read from its place.
+__device__ __forceinline__ void enter_phase(const SharedPlan& plan, int phase, int product) {
+  __syncwarp();  // all lanes know where they were
+  if (thread_here() % 32 == 0) {
+    place_here(plan)->phase = phase;
+    place_here(plan)->product = product;
+  }
+  __syncwarp();
+}
+
+/// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block.
+__device__ __forceinline__ void meet(const StepArguments& step, int now) {
   copy_wait<0>();  // what this warp brings
   if (thread_here() == kMeetingWarp * 32) {
     if (now > 0) grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
-    Watch& watch = *shared_at<Watch>(step.plan.watch);
-    watch.phase = now;
-    watch.product = product;
+    shared_at<Watch>(step.plan.watch)->phase = now;
     if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * now + 1] = clock_now();
   }
   __syncthreads();

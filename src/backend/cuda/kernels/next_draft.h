@@ -20,8 +20,7 @@ class PackedPlace {
     const int in_piece = piece_cols(table.format);
     subtile_ = row / 16 % table.subtiles;
     in_piece_ = col % in_piece;
-    piece_ = table.data + static_cast<int64_t>(row / (16 * table.subtiles)) * table.tile_bytes +
-             static_cast<int64_t>(col / in_piece) * table.piece_bytes;
+    piece_ = table.data + table.offset(row / (16 * table.subtiles), col / in_piece);
   }
 
   __device__ float2 values() const {

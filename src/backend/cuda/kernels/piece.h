@@ -27,6 +27,12 @@ __device__ __forceinline__ uint32_t word_of(const uint4& words, int i) {
   return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
 }
 
+/// Where a lane finds the staged rows: its operands of the first piece, what its sums start from, and what
+/// the biases are multiplied with.
+struct RowPlaces {
+  int rows, starts, biases;
+};
+
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
 struct Piece {
   using Sums = float[kSubtiles][kTiles][4];
@@ -34,37 +40,74 @@ struct Piece {
   static constexpr int kHeaderBytes = kPieceGroups * 64;  // of a subtile
   static constexpr int kBytes = kSubtiles * (1024 + kHeaderBytes);
 
-  /// The piece at `place` in shared memory is number `index` of its tile. `column`: the lane whose operands
-  /// of the rows this one takes.
-  __device__ static __forceinline__ void multiply(int lane, int column, int place, int index,
-                                                  const Stage& stage, Sums& sums) {
+  /// What a lane reads of a piece: codes or bf16, scales and biases of rows g and g + 8, two groups to a word
+  /// of four.
+  struct Words {
+    uint4 values[2 * kSubtiles];
+    uint4 scales[kSubtiles][kPieceGroups / 2 + 1];
+  };
+
+  /// Of the piece at `place` in shared memory.
+  __device__ static __forceinline__ void load(int lane, int place, Words& words) {
+#pragma unroll
+    for (int i = 0; i < 2 * kSubtiles; ++i)
+      words.values[i] = shared_at<const uint4>(place + kSubtiles * kHeaderBytes)[i * 32 + lane];
+#pragma unroll
+    for (int s = 0; s < kSubtiles; ++s) {
+      const int header = place + s * kHeaderBytes, g = lane / 4;
+      if constexpr (kPieceGroups == 1) {
+        const uint2 two = shared_at<const uint2>(header)[g];
+        words.scales[s][0] = make_uint4(two.x, two.y, 0, 0);
+      }
+#pragma unroll
+      for (int i = 0; i < kPieceGroups / 2; ++i)
+        words.scales[s][i] = shared_at<const uint4>(header)[g * (kPieceGroups / 2) + i];
+    }
+  }
+
+  /// Pieces `index` .. of a tile times the staged rows. Several groups of columns are under way at once, as
+  /// many as there are registers for; they are added in their order.
+  template <int kCount>
+  __device__ static __forceinline__ void multiply(int lane, const RowPlaces& places, int index,
+                                                  const Words (&words)[kCount], Sums& sums) {
     if constexpr (kFormat == Format::kBf16) {
-      multiply_floats(lane, column, place, index, stage, sums);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) multiply_floats(places, index + i, words[i], sums);
     } else {
-      constexpr int kBlocks = kFormat == Format::kAffine4 ? 2 : 1;  // of 64 columns
-      uint4 scales[kSubtiles][(kPieceGroups + 1) / 2];
+      constexpr int kAll = kCount * kPieceGroups, kChains = 4 / (kSubtiles * kTiles),
+                    kAtOnce = kChains < 1      ? 1
+                              : kChains < kAll ? kChains
+                                               : kAll;
 #pragma unroll
-      for (int s = 0; s < kSubtiles; ++s) load_scales(lane, place + s * kHeaderBytes, scales[s]);
+      for (int first = 0; first < kAll; first += kAtOnce) {
+        float raw[kAtOnce][kSubtiles][kTiles][4];
+        multiply_groups<kAtOnce>(places, index, first, words, raw);
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block)
-        multiply_block(lane, column, place, index * kBlocks + block, block, stage, scales, sums);
-      add_biases(lane, index, stage, scales, sums);
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int group = (first + j) % kPieceGroups, piece = (first + j) / kPieceGroups;
+          add_group(group, words[piece], raw[j], sums);
+          if (group == kPieceGroups - 1) add_biases(lane, places, index + piece, words[piece], sums);
+        }
+      }
     }
   }
 
  private:
-  __device__ static __forceinline__ void multiply_floats(int lane, int column, int place, int index,
-                                                         const Stage& stage, Sums& sums) {
+  static constexpr int kSteps = kGroups == 0 ? 2 : 4 / kGroups;  // of 16 columns, of a group
+  static constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
+
+  __device__ static __forceinline__ void multiply_floats(const RowPlaces& places, int index,
+                                                         const Words& words, Sums& sums) {
     uint4 x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = shared_at<const uint4>(stage.rows)[(index * kTiles + tile) * 32 + column];
+      x[tile] = shared_at<const uint4>(places.rows)[(index * kTiles + tile) * 32];
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
       for (int s = 0; s < kSubtiles; ++s) {
-        const uint4 words = shared_at<const uint4>(place)[(s * 2 + step) * 32 + lane];
-        const uint32_t a[4] = {words.x, words.y, words.z, words.w};
+        const uint4& four = words.values[s * 2 + step];
+        const uint32_t a[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile)
           mma(sums[s][tile], a, step == 0 ? x[tile].x : x[tile].z, step == 0 ? x[tile].y : x[tile].w);
@@ -72,118 +115,105 @@ struct Piece {
     }
   }
 
-  /// Scales and biases of rows g and g + 8, two groups to a word of four.
-  __device__ static __forceinline__ void load_scales(int lane, int place,
-                                                     uint4 (&scales)[(kPieceGroups + 1) / 2]) {
-    const int g = lane / 4;
-    if constexpr (kPieceGroups == 1) {
-      const uint2 two = shared_at<const uint2>(place)[g];
-      scales[0] = make_uint4(two.x, two.y, 0, 0);
-    } else {
+  /// Codes times rows, of the groups from `first` on, counted from piece `index` on.
+  template <int kAtOnce, int kCount>
+  __device__ static __forceinline__ void multiply_groups(const RowPlaces& places, int index, int first,
+                                                         const Words (&words)[kCount],
+                                                         float (&raw)[kAtOnce][kSubtiles][kTiles][4]) {
+    uint4 x[kAtOnce][kSteps / 2][kTiles];
 #pragma unroll
-      for (int i = 0; i < kPieceGroups / 2; ++i)
-        scales[i] = shared_at<const uint4>(place)[g * (kPieceGroups / 2) + i];
-    }
-  }
-  __device__ static __forceinline__ uint32_t scale_word(const uint4 (&scales)[(kPieceGroups + 1) / 2],
-                                                        int group) {
-    return group % 2 == 0 ? scales[group / 2].x : scales[group / 2].z;
-  }
-  __device__ static __forceinline__ uint32_t bias_word(const uint4 (&scales)[(kPieceGroups + 1) / 2],
-                                                       int group) {
-    return group % 2 == 0 ? scales[group / 2].y : scales[group / 2].w;
-  }
-
-  /// 64 columns: number `number` of the rows, `block` of the piece.
-  __device__ static __forceinline__ void multiply_block(
-      int lane, int column, int place, int number, int block, const Stage& stage,
-      const uint4 (&scales)[kSubtiles][(kPieceGroups + 1) / 2], Sums& sums) {
-    constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
-    uint4 codes[kSubtiles][kPlanes];
-#pragma unroll
-    for (int s = 0; s < kSubtiles; ++s) {
-#pragma unroll
-      for (int plane = 0; plane < kPlanes; ++plane) {
-        codes[s][plane] = shared_at<const uint4>(
-            place + kSubtiles * kHeaderBytes)[((block * kSubtiles + s) * kPlanes + plane) * 32 + lane];
-      }
-    }
-    constexpr int kSteps = 4 / kGroups;  // of a group
-#pragma unroll
-    for (int group = 0; group < kGroups; ++group) {
-      float raw[kSubtiles][kTiles][4];
-      uint4 x[kSteps / 2][kTiles];
+    for (int j = 0; j < kAtOnce; ++j) {
 #pragma unroll
       for (int i = 0; i < kSteps / 2; ++i) {
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          const int half = number * 2 + group * kSteps / 2 + i;
-          x[i][tile] = shared_at<const uint4>(stage.rows)[(half * kTiles + tile) * 32 + column];
+          const int half = (index * kPieceGroups + first + j) * (kSteps / 2) + i;  // of 64 columns
+          x[j][i][tile] = shared_at<const uint4>(places.rows)[(half * kTiles + tile) * 32];
         }
       }
+    }
 #pragma unroll
-      for (int i = 0; i < kSteps; ++i) {
-        const int step = group * kSteps + i;
+    for (int j = 0; j < kAtOnce; ++j) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        const float4 start =
+            shared_at<const float4>(places.starts)[((index * kPieceGroups + first + j) * kTiles + tile) * 4];
 #pragma unroll
         for (int s = 0; s < kSubtiles; ++s) {
-          uint32_t a[4];
-          unpack<0x43004300u>(word_of(codes[s][0], step), a);
-#pragma unroll
-          for (int tile = 0; tile < kTiles; ++tile) {
-            const uint4& two = x[i / 2][tile];
-            const uint32_t b0 = i % 2 == 0 ? two.x : two.z, b1 = i % 2 == 0 ? two.y : two.w;
-            if (i == 0) {
-              const float4 from = shared_at<const float4>(
-                  stage.starts)[((number * kGroups + group) * kTiles + tile) * 4 + lane % 4];
-              const float start[4] = {from.x, from.y, from.z, from.w};
-              mma(raw[s][tile], a, b0, b1, start);
-            } else {
-              mma(raw[s][tile], a, b0, b1);
-            }
-          }
-          if constexpr (kPlanes == 2) {
-            unpack<0x45004500u>(word_of(codes[s][1], step), a);
-#pragma unroll
-            for (int tile = 0; tile < kTiles; ++tile) {
-              const uint4& two = x[i / 2][tile];
-              mma(raw[s][tile], a, i % 2 == 0 ? two.x : two.z, i % 2 == 0 ? two.y : two.w);
-            }
-          }
+          raw[j][s][tile][0] = start.x;
+          raw[j][s][tile][1] = start.y;
+          raw[j][s][tile][2] = start.z;
+          raw[j][s][tile][3] = start.w;
         }
       }
+    }
 #pragma unroll
-      for (int s = 0; s < kSubtiles; ++s) {
-        const uint32_t both = scale_word(scales[s], block * kGroups + group);
-        const float scale0 = bf16_low(both), scale1 = bf16_high(both);
+    for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          float(&to)[4] = sums[s][tile];
-          const float(&from)[4] = raw[s][tile];
-          to[0] = fmaf(scale0, from[0], to[0]);
-          to[1] = fmaf(scale0, from[1], to[1]);
-          to[2] = fmaf(scale1, from[2], to[2]);
-          to[3] = fmaf(scale1, from[3], to[3]);
+      for (int plane = 0; plane < kPlanes; ++plane) {
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int group = (first + j) % kPieceGroups, piece = (first + j) / kPieceGroups;
+          const int step = group * kSteps + i;  // of the piece
+#pragma unroll
+          for (int s = 0; s < kSubtiles; ++s) {
+            const int at = kPlanes == 2 ? s * 2 + plane : step / 4 * kSubtiles + s;
+            const uint32_t codes = word_of(words[piece].values[at], step % 4);
+            uint32_t a[4];
+            if (plane == 0) {
+              unpack<0x43004300u>(codes, a);
+            } else {
+              unpack<0x45004500u>(codes, a);
+            }
+#pragma unroll
+            for (int tile = 0; tile < kTiles; ++tile) {
+              const uint4& two = x[j][i / 2][tile];
+              mma(raw[j][s][tile], a, i % 2 == 0 ? two.x : two.z, i % 2 == 0 ? two.y : two.w);
+            }
+          }
         }
       }
     }
   }
 
-  __device__ static __forceinline__ void add_biases(int lane, int index, const Stage& stage,
-                                                    const uint4 (&scales)[kSubtiles][(kPieceGroups + 1) / 2],
-                                                    Sums& sums) {
+  __device__ static __forceinline__ void add_group(int group, const Words& words,
+                                                   const float (&raw)[kSubtiles][kTiles][4], Sums& sums) {
+#pragma unroll
+    for (int s = 0; s < kSubtiles; ++s) {
+      const uint4& four = words.scales[s][group / 2];
+      const uint32_t both = group % 2 == 0 ? four.x : four.z;
+      const float scale0 = bf16_low(both), scale1 = bf16_high(both);
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        float(&to)[4] = sums[s][tile];
+        const float(&from)[4] = raw[s][tile];
+        to[0] = fmaf(scale0, from[0], to[0]);
+        to[1] = fmaf(scale0, from[1], to[1]);
+        to[2] = fmaf(scale1, from[2], to[2]);
+        to[3] = fmaf(scale1, from[3], to[3]);
+      }
+    }
+  }
+
+  __device__ static __forceinline__ uint32_t bias_word(const Words& words, int s, int group) {
+    const uint4& four = words.scales[s][group / 2];
+    return group % 2 == 0 ? four.y : four.w;
+  }
+  __device__ static __forceinline__ void add_biases(int lane, const RowPlaces& places, int index,
+                                                    const Words& words, Sums& sums) {
     uint32_t x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = lane < 16 ? shared_at<const uint32_t>(stage.biases)[(index * kTiles + tile) * 16 + lane] : 0;
+      x[tile] = lane < 16 ? shared_at<const uint32_t>(places.biases)[(index * kTiles + tile) * 16] : 0;
 #pragma unroll
     for (int s = 0; s < kSubtiles; ++s) {
-      uint32_t one = bias_word(scales[s], 0), two = one;
-      if constexpr (kPieceGroups == 2) two = bias_word(scales[s], 1);
+      uint32_t one = bias_word(words, s, 0), two = one;
+      if constexpr (kPieceGroups == 2) two = bias_word(words, s, 1);
       if constexpr (kPieceGroups == 4) {
         // Lanes t = 0, 2 have groups 0 and 1, lanes 1, 3 groups 2 and 3.
         const bool odd = lane % 2 != 0;
-        one = odd ? bias_word(scales[s], 2) : bias_word(scales[s], 0);
-        two = odd ? bias_word(scales[s], 3) : bias_word(scales[s], 1);
+        one = odd ? bias_word(words, s, 2) : bias_word(words, s, 0);
+        two = odd ? bias_word(words, s, 3) : bias_word(words, s, 1);
       }
       const uint32_t a[4] = {pick_bytes(one, two, 0x5410), pick_bytes(one, two, 0x7632), 0, 0};
 #pragma unroll

@@ -55,16 +55,14 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
   {
     const OwnJob& job = job_at(plan, product);
     const Duty duty = load_words(&duty_at(plan, product));
-    const int warp = thread_here() / 32, parts_log = job.segment.parts_log;
-    const TileWalk walk = walk_of(job.segment, warp, duty.first * (kWarps >> parts_log) + (warp >> parts_log),
-                                  duty.end - duty.first);
+    const int warp = thread_here() / 32;
+    const TileWalk walk = walk_of(job.segment, warp, duty.first, duty.end - duty.first);
     if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
-    stage_rows<kTiles>(step, {now, product}, job.segment, {0, job.frame.rows, 0});
+    stage_rows<kTiles>(step, {now}, job.segment, {0, job.frame.rows, 0});
   }
   __syncthreads();
   TileWalk walk = load_words(shared_at<const TileWalk>(plan.walks) + thread_here() / 32);
-  const int again = shared_at<const Watch>(plan.watch)->product;
-  const OwnJob& job = job_at(plan, again);
+  const OwnJob& job = job_at(plan, place_here(plan)->product);
   int half = 0;
   run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, 0}, walk, 0, half, false);
 }
@@ -79,8 +77,8 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
     if (stages) {
       const Place at = load_words(place_here(plan));
       const OwnJob& job = job_at(plan, at.product);
-      const Run run = run_from(job.segment, 0, at.group, at.end);
-      const Meeting meeting{uniform(at.waits) != 0 ? at.phase : -1, at.product};
+      const Run run = run_from(job.segment, at.tile, at.end);
+      const Meeting meeting{uniform(at.waits) != 0 ? at.phase : -1};
       stage_rows<kTiles>(step, meeting, job.segment, rows_of(job, at.pass, run.listed));
       __syncthreads();
     }
@@ -88,17 +86,16 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
     Place at = load_words(place_here(plan));
     const OwnJob& job = job_at(plan, at.product);
     const Segment& segment = job.segment;
-    const Run run = run_from(segment, thread_here() / 32, at.group, at.end);
+    const Run run = run_from(segment, at.tile, at.end);
     const StagedRows rows = rows_of(job, at.pass, run.listed);
-    if (block_here() == 0 && segment.keep_normed != nullptr && at.group == at.first)
+    if (block_here() == 0 && segment.keep_normed != nullptr && at.tile == at.first)
       finish_kept(&segment, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
-    const bool next_pass = at.group + run.count == at.end,
-               more = !next_pass || at.pass + 1 < job.frame.passes;
+    const bool next_pass = at.tile + run.count == at.end, more = !next_pass || at.pass + 1 < job.frame.passes;
     TileWalk walk = walk_of(segment, thread_here() / 32, run.tile, run.count);
     run_tiles<kTiles>(step, segment, rows, walk, run.listed, at.half, more);
     if (uniform(more ? 1 : 0) == 0) return;
     // The next run of the pass, whose rows may be others, or the next pass.
-    at.group = next_pass ? at.first : at.group + run.count;
+    at.tile = next_pass ? at.first : at.tile + run.count;
     at.pass += next_pass ? 1 : 0;
     at.waits = 0;
     stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
@@ -121,7 +118,7 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
   if (duty.segment >= 0) at.end = duty.end;
   if (uniform(job.frame.stacked ? 1 : 0) != 0) {
     if (uniform(shared_at<const KnownList>(plan.list)->number) != job.frame.list_number) {
-      meet(step, now, product);
+      meet(step, now);
       at.waits = 0;
       learn_list(plan.arguments, product);
     }
@@ -131,12 +128,12 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
       at.end = share.end;
     }
   }
-  at.group = at.first;
+  at.tile = at.first;
   keep_place(plan, at);
   if (uniform(at.first < at.end ? 1 : 0) != 0) {
     run_share<kTiles>(step);
   } else if (uniform(at.waits) != 0) {
-    meet(step, now, product);
+    meet(step, now);
   }
 }
 

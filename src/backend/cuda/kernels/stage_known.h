@@ -11,8 +11,7 @@ namespace slip::backend::cuda {
 
 /// The meeting before a phase, if it is still to come.
 struct Meeting {
-  int phase;  // -1 = the other blocks have been met
-  int product;
+  int phase;  // -1 = it is over
 };
 
 /// What is added to a row.
@@ -264,7 +263,7 @@ __device__ __forceinline__ void stage_one(const StepArguments& step, const Meeti
         KnownRows<1, 1, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> one{segment, stage,
                                                                                       partial};
         one.load_weights();
-        if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
+        if (meeting.phase >= 0) meet(step, meeting.phase);
         one.run(0, 1, source, row, keeps);
       }
       return;
@@ -324,7 +323,7 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, const Meet
     const int source = segment.in.slots > 0 ? rows.first * segment.in.slots + slot : rows.first;
     stage_one(step, meeting, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
   } else {
-    if (meeting.phase >= 0) meet(step, meeting.phase, meeting.product);
+    if (meeting.phase >= 0) meet(step, meeting.phase);
     if ((step.skipped & kSkipStage) == 0) stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
   }
 }

@@ -78,11 +78,11 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
     }
   }
   plan.arguments = align(sizeof(Watch));
-  plan.arrivals = plan.arguments + align(sizeof(StepArguments));
-  plan.streams = plan.arrivals + align(kWarps * kMostSlots * 8);
+  plan.streams = plan.arguments + align(sizeof(StepArguments));
   plan.lookouts = plan.streams + align(kWarps * sizeof(Stream));
   plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));
-  plan.list = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
+  plan.taken = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
+  plan.list = plan.taken + align(kWarps * 4);
   plan.places = plan.list + align(sizeof(KnownList));
   plan.walks = plan.places + align(kWarps * sizeof(Place));
   plan.duties = plan.walks + align(kWarps * sizeof(TileWalk));
@@ -97,8 +97,10 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
   plan.work = plan.sums + plan.sum_floats * 4;
   plan.ring = align(plan.work + work);
-  plan.slots = std::clamp((limit - plan.ring) / (kWarps * plan.slot_bytes), 0, kMostSlots);
-  plan.end = plan.ring + kWarps * plan.slots * plan.slot_bytes;
+  static_assert(kMostSlots * sizeof(Arrival) <= kArrivalBytes);
+  const int room = (limit - plan.ring) / kWarps - ring_bytes(0, 0);
+  plan.slots = std::clamp(room / plan.slot_bytes, 0, kMostSlots);
+  plan.end = plan.ring + kWarps * ring_bytes(plan.slots, plan.slot_bytes);
   return plan;
 }
 
@@ -140,8 +142,8 @@ void prepare_steps(Gpu& gpu) {
 }
 
 void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
-  const auto groups_of = [&](const Segment& segment) {
-    return segment.groups * (segment.matrix.count > 1 ? listed : 1);
+  const auto tiles_read = [&](const Segment& segment) {
+    return segment.matrix.tiles * (segment.matrix.count > 1 ? listed : 1);
   };
   const auto bytes_of = [&](const Segment& segment) {
     return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1);
@@ -151,9 +153,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     if (segment.in.cols % 4 != 0)
       fail_gpu("the CUDA kernels take rows of a multiple of 4 columns, and this model has some of " +
                std::to_string(segment.in.cols) + "; use --device cpu");
-    const int slots = kWarps / segment.matrix.parts;
     segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
-    segment.groups = (segment.matrix.tiles + slots - 1) / slots;
     segment.staging = staging_of(segment);
     SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
     segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
@@ -167,7 +167,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];
     const int share = static_cast<int>(processors * bytes_of(segment) / total + 0.5);
-    segment.blocks = std::clamp(share, 1, std::max(1, groups_of(segment)));
+    segment.blocks = std::clamp(share, 1, std::max(1, tiles_read(segment)));
     left -= segment.blocks;
     if (bytes_of(segment) > bytes_of(job.segments[largest])) largest = i;
   }
@@ -176,8 +176,8 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];
     segment.first_block = next;
-    segment.each = segment.groups / segment.blocks;
-    segment.more = segment.groups % segment.blocks;
+    segment.each = segment.matrix.tiles / segment.blocks;
+    segment.more = segment.matrix.tiles % segment.blocks;
     next += segment.blocks;
   }
   job.blocks = next;
@@ -251,6 +251,7 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int p
   step.stuck = gpu.stuck();
   step.skipped = skipped;
   step.plan = plan_;
+  if ((skipped & kSkipStream) != 0) step.plan.parity_flip = 0;
   const int blocks = gpu.info().processors;
   if (timed) gpu.mark(0);
   launch(gpu,

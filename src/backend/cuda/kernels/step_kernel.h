@@ -71,17 +71,17 @@ __device__ __forceinline__ void bring_job(const StepArguments& step, int product
 __device__ __forceinline__ void start_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < kWarps * plan.slots; i += kBlockThreads)
-    arrival_init(shared_at<Arrival>(plan.arrivals) + i);
   if (thread < kWarps) {
     Stream& stream = streams(plan)[thread];
     stream = Stream();
-    stream.ring = plan.ring + thread * plan.slots * plan.slot_bytes;
-    stream.arrivals = plan.arrivals + thread * plan.slots * static_cast<int>(sizeof(Arrival));
+    stream.ring = plan.ring + thread * ring_bytes(plan.slots, plan.slot_bytes);
+    stream.parity = 1 - plan.parity_flip;
+    for (int i = 0; i < plan.slots; ++i) arrival_init(shared_at<Arrival>(stream.ring) + i);
+    shared_at<int>(plan.taken)[thread] = 0;
     shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }
   if (thread == 0) {
-    *shared_at<Watch>(plan.watch) = {step.stuck, 0, -1};
+    *shared_at<Watch>(plan.watch) = {step.stuck, 0};
     *shared_at<StepArguments>(plan.arguments) = step;
     *shared_at<KnownList>(plan.list) = KnownList();
   }
@@ -135,19 +135,20 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
   while (true) {
     const PhaseHead head = load_words(shared_at<const PhaseHead>(phase_at(plan, now)));
     const auto kind = static_cast<StepKind>(uniform(static_cast<int>(head.kind)));
+    enter_phase(plan, now, head.product);
     if (kind == StepKind::kProduct) {
       run_product<kTiles>(step, now, head.product);
     } else {
-      meet(step, now, -1);
+      meet(step, now);
       if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
     }
-    const Watch* watch = shared_at<const Watch>(plan.watch);
-    now = uniform(watch->phase);
-    leave_phase(step, now, uniform(watch->product));
+    const Place* place = place_here(plan);
+    now = uniform(place->phase);
+    leave_phase(step, now, uniform(place->product));
     if (++now == step.phase_count) break;
   }
   copy_wait<0>();
-  if (step.clocks != nullptr && block_here() == 0) meet(step, now, -1);
+  if (step.clocks != nullptr && block_here() == 0) meet(step, now);
 }
 
 }  // namespace slip::backend::cuda

@@ -1,12 +1,15 @@
 // Weights on their way: what the warps of a block read, from tile to tile and product to product.
 //
-// What a warp reads of a product is a run: an arithmetic progression of places. Its pieces come through a
-// ring in shared memory by bulk copies, of which the warp starts one for every one it has used; when a run
-// has no more for it, it goes on with the next, so that weights of the next products are under way before
-// this one is over. Between products every warp fills its ring up; and one warp, the scout, looks up for all
-// 16, a lane each, what comes after that, and leaves the runs in shared memory: the same instructions in all
-// warps would cost 16 times as much. Then a stream lies in shared memory, during a product in registers:
-// nothing of it may have an address.
+// What a warp reads of a product is a run: one stretch of memory (packed_matrix.h). It comes through a ring
+// in shared memory by bulk copies, stage by stage, of which the warp starts one for every one it has used;
+// when a run has no more for it, it goes on with the next, so that weights of the next products are under way
+// before this one is over. Between products every warp fills its ring up; and one warp, the scout, looks up
+// for all 16, a lane each, what comes after that, and leaves the runs in shared memory: the same instructions
+// in all warps would cost 16 times as much. Then a stream lies in shared memory, during a product in
+// registers: nothing of it may have an address.
+//
+// A ring is full, or nothing more is known, when a product begins to multiply; so the place that is filled is
+// always the one that was used just now, and a stage costs some 25 instructions beside the multiplying.
 #pragma once
 
 #include "backend/cuda/kernels/phase.h"
@@ -16,35 +19,48 @@ namespace slip::backend::cuda {
 
 inline constexpr int kRunsKept = 4;  // found and not used up, of every warp
 
-/// Groups of tiles.
+/// Tiles; of a stack, counted through all listed matrices.
 struct Share {
   int first = 0, end = 0;
 };
 /// What a block has of a segment, of whose stack `matrices` are read.
 __device__ __forceinline__ Share share_of(const Segment& segment, const Duty& duty, int matrices) {
   if (segment.matrix.count == 1) return {duty.first, duty.end};
-  const auto groups = static_cast<unsigned>(segment.groups * matrices),
+  const auto tiles = static_cast<unsigned>(segment.matrix.tiles * matrices),
              blocks = static_cast<unsigned>(segment.blocks);
   const int own = block_here() - segment.first_block;
-  const int each = static_cast<int>(groups / blocks), more = static_cast<int>(groups % blocks);
+  const int each = static_cast<int>(tiles / blocks), more = static_cast<int>(tiles % blocks);
   const int first = own * each + min(own, more);
   return {first, first + each + (own < more ? 1 : 0)};
 }
 
-/// Consecutive groups of one matrix, from the point of view of a warp: its tile of the first group, and how
-/// many groups there are. All its tiles but the last one are inside the matrix for sure.
+/// Consecutive tiles of one matrix, by all warps.
 struct Run {
   int listed, tile, count;
 };
-__device__ __forceinline__ Run run_from(const Segment& segment, int warp, int group, int end) {
-  Run run{0, group, end - group};
+__device__ __forceinline__ Run run_from(const Segment& segment, int tile, int end) {
+  Run run{0, tile, end - tile};
   if (segment.matrix.count > 1) {
-    run.listed = static_cast<int>(static_cast<unsigned>(group) / static_cast<unsigned>(segment.groups));
-    run.tile = group - run.listed * segment.groups;
-    run.count = min(run.count, segment.groups - run.tile);
+    const int tiles = segment.matrix.tiles;
+    run.listed = static_cast<int>(static_cast<unsigned>(tile) / static_cast<unsigned>(tiles));
+    run.tile = tile - run.listed * tiles;
+    run.count = min(run.count, tiles - run.tile);
   }
-  run.tile = run.tile * (kWarps >> segment.parts_log) + (warp >> segment.parts_log);
   return run;
+}
+
+/// Of `count` tiles those that are a slot's, of which a block has 16 / parts: as many as the others have or
+/// one more.
+struct Tiles {
+  int first, count;
+};
+__device__ __forceinline__ Tiles own_tiles(int slot, int slots_log, int count) {
+  const int first = slot * count >> slots_log;
+  return {first, ((slot + 1) * count >> slots_log) - first};
+}
+__device__ __forceinline__ int slots_log_of(const Segment& segment) {
+  static_assert(kWarps == 16);
+  return 4 - segment.parts_log;
 }
 
 /// The pieces of a tile that are this warp's.
@@ -69,45 +85,43 @@ struct alignas(16) KnownList {
   int number = -1, matrices = 0;
 };
 
-/// A warp's tiles of a run: `tiles` times `tile_bytes` bytes, `tile_step` bytes apart, in copies of
-/// `stage_bytes`.
+/// What a warp reads of a run: `left` bytes, those of a tile in copies of `stage_bytes` and a shorter one.
 struct alignas(16) TileRun {
   const std::byte* data = nullptr;
-  int tiles = 0, tile_step = 0, tile_bytes = 0, stage_bytes = 0;
-  int unused[2] = {};
+  int left = 0, tile_bytes = 0, stage_bytes = 0;
+  int unused[3] = {};
 };
-__device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, const Run& groups,
+__device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, const Run& tiles,
                                             const int* listed_matrices) {
   const PackedMatrix& matrix = segment.matrix;
-  const int slots = kWarps >> segment.parts_log;
   const Pieces pieces = own_pieces(segment, warp);
-  const int from = min(pieces.begin * matrix.piece_bytes, matrix.tile_bytes);
+  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), tiles.count);
+  const int from = pieces.begin * matrix.piece_bytes;
   TileRun run;
   run.tile_bytes = min(pieces.end * matrix.piece_bytes, matrix.tile_bytes) - from;
-  run.tile_step = slots * matrix.tile_bytes;
+  run.left = run.tile_bytes * own.count;
   run.stage_bytes = matrix.subtiles == 1 ? 2 * matrix.piece_bytes : matrix.piece_bytes;
-  const bool last_inside = groups.tile + (groups.count - 1) * slots < matrix.tiles;
-  run.tiles = run.tile_bytes == 0 ? 0 : last_inside ? groups.count : groups.count - 1;
-  run.data = matrix.data + static_cast<int64_t>(groups.tile) * matrix.tile_bytes + from;
-  if (matrix.count > 1) run.data += listed_matrices[groups.listed] * matrix.matrix_bytes();
+  run.data = matrix.data + static_cast<int64_t>(from) * matrix.tiles +
+             static_cast<int64_t>(run.tile_bytes) * (tiles.tile + own.first);
+  if (matrix.count > 1) run.data += listed_matrices[tiles.listed] * matrix.matrix_bytes();
   return run;
 }
 
 /// How far a warp has looked; in shared memory.
 struct alignas(16) Lookout {
-  int product = -1;        // the last one it has looked at,
-  int group = 0, end = 0;  // of whose groups these are left,
-  int passes_left = 0;     // the pass at hand counted
-  int first = 0;           // where a pass begins
-  int found = 0;           // runs, so far in the step
+  int product = -1;       // the last one it has looked at,
+  int tile = 0, end = 0;  // of whose tiles these are left,
+  int passes_left = 0;    // the pass at hand counted
+  int first = 0;          // where a pass begins
+  int found = 0;          // runs, so far in the step
   int unused[2] = {};
 };
 
 /// The next pass or the next product, which may have nothing for this block; false when it is not known yet.
-__device__ __forceinline__ bool next_groups(const SharedPlan& plan, int last, Lookout& at) {
+__device__ __forceinline__ bool next_tiles(const SharedPlan& plan, int last, Lookout& at) {
   if (at.passes_left > 1) {
     --at.passes_left;
-    at.group = at.first;
+    at.tile = at.first;
     return true;
   }
   if (at.product >= last) return false;
@@ -120,7 +134,7 @@ __device__ __forceinline__ bool next_groups(const SharedPlan& plan, int last, Lo
   at.passes_left = 0;
   if (!has_segment) return true;
   const Share share = share_of(job.segment, duty, list.matrices);
-  at.first = at.group = share.first;
+  at.first = at.tile = share.first;
   at.end = share.end;
   if (share.first < share.end) at.passes_left = job.frame.passes;
   return true;
@@ -136,76 +150,91 @@ __device__ __forceinline__ void look_ahead(const SharedPlan& plan, int warp, int
   Lookout at = load_words(kept);
 #pragma unroll 1
   while (at.found - taken < kRunsKept) {
-    if (at.group == at.end && !next_groups(plan, last, at)) break;
-    if (at.group == at.end) continue;
+    if (at.tile == at.end && !next_tiles(plan, last, at)) break;
+    if (at.tile == at.end) continue;
     const Segment& segment = job_at(plan, at.product).segment;
-    const Run groups = run_from(segment, warp, at.group, at.end);
-    const TileRun run = tiles_of(segment, warp, groups, shared_at<const int>(plan.active));
-    at.group += groups.count;
-    if (run.tiles == 0) continue;
+    const Run tiles = run_from(segment, at.tile, at.end);
+    const TileRun run = tiles_of(segment, warp, tiles, shared_at<const int>(plan.active));
+    at.tile += tiles.count;
+    if (run.left == 0) continue;
     store_words(runs_of(plan, warp) + at.found % kRunsKept, run);
     ++at.found;
   }
   store_words(kept, at);
 }
 
-struct alignas(16) Stream {
-  const std::byte* at = nullptr;    // of the tile at hand this comes next,
-  int left = 0;                     // so many bytes;
-  int tiles = 0;                    // after it so many of the run,
-  const std::byte* tile = nullptr;  // from here on
-  int tile_step = 0, tile_bytes = 0, stage_bytes = 0;
-  int found = 0, taken = 0;     // runs so far
-  int read = 0, under_way = 0;  // in the ring
-  uint32_t parity = 0;
-  int ring = 0, arrivals = 0;  // places in shared memory
+/// A warp's ring: the arrivals of its places, and behind them the places.
+inline constexpr int kArrivalBytes = 128;
+__host__ __device__ constexpr int ring_bytes(int slots, int slot_bytes) {
+  return kArrivalBytes + slots * slot_bytes;
+}
 
-  /// Whether there is something to copy, of the next tile or run where this one is at its end.
-  __device__ __forceinline__ bool has_more(const TileRun* runs) {
-    if (left > 0) return true;
-    if (tiles == 0) {
-      if (taken == found) return false;
-      const TileRun run = load_words(runs + taken % kRunsKept);
-      tile = run.data;
-      tiles = run.tiles;
-      tile_step = run.tile_step;
-      tile_bytes = run.tile_bytes;
-      stage_bytes = run.stage_bytes;
-      ++taken;
-    }
-    --tiles;
-    at = tile;
-    tile += tile_step;
-    left = tile_bytes;
-    return true;
-  }
-  /// The place of what comes next, once it is there. By the warp.
+struct alignas(16) Stream {
+  const std::byte* at = nullptr;  // of the run at hand this comes next,
+  int left = 0;                   // so many bytes,
+  int tile_left = 0;              // so many of them of the same tile,
+  int tile_bytes = 0, stage_bytes = 0;
+  int found = 0, taken = 0;  // runs so far
+  int ring = 0;              // in shared memory
+  int slot = 0;              // of it, the place to read next,
+  uint32_t parity = 0;       // and how often it has been filled
+  int under_way = 0;         // places
+
+  /// Waits for what comes next, and says where it is. By the warp.
   __device__ __forceinline__ int next(const SharedPlan& plan) const {
-    wait_arrival(arrival(read), parity);
-    return ring + read * plan.slot_bytes;
+    wait_arrival(arrival(slot), parity);
+    return place(plan, slot);
   }
-  /// It has been used,
-  __device__ __forceinline__ void release(const SharedPlan& plan) {
-    if (++read == plan.slots) {
-      read = 0;
-      parity ^= 1;
+  /// It has been used, and something else can come to its place. All others are under way, or nothing is
+  /// left. `goes_on`: look for another run where this one is at its end.
+  __device__ __forceinline__ void pass_on(const SharedPlan& plan, bool goes_on) {
+    if (left == 0) [[unlikely]] {
+      if (!goes_on || under_way != plan.slots || !next_run(plan)) --under_way;
     }
-    --under_way;
+    copy_to(plan, slot);
+    ++slot;
+    const bool wraps = slot == plan.slots;
+    parity ^= wraps ? plan.parity_flip : 0;
+    slot = wraps ? 0 : slot;
   }
-  /// and something else can come: true if there is something.
-  __device__ __forceinline__ bool refill(const SharedPlan& plan) {
-    if (!has_more(runs_of(plan, static_cast<int>(static_cast<unsigned>(thread_here()) / 32)))) return false;
-    const int next = read + under_way, slot = next >= plan.slots ? next - plan.slots : next;
-    const int bytes = min(left, stage_bytes);
-    copy_bulk(shared_at<std::byte>(ring + slot * plan.slot_bytes), at, bytes, arrival(slot));
-    at += bytes;
-    left -= bytes;
-    ++under_way;
-    return true;
+  /// As much under way as fits, of what is known.
+  __device__ __forceinline__ void fill(const SharedPlan& plan) {
+#pragma unroll 1
+    while (under_way < plan.slots && (left > 0 || next_run(plan))) {
+      const int next = slot + under_way;
+      copy_to(plan, next >= plan.slots ? next - plan.slots : next);
+      ++under_way;
+    }
+    __syncwarp();
   }
 
  private:
-  __device__ __forceinline__ Arrival* arrival(int slot) const { return shared_at<Arrival>(arrivals) + slot; }
+  __device__ __forceinline__ Arrival* arrival(int which) const {
+    return shared_at<Arrival>(ring) + which;
+  }
+  __device__ __forceinline__ int place(const SharedPlan& plan, int which) const {
+    return ring + kArrivalBytes + which * plan.slot_bytes;
+  }
+  __device__ __forceinline__ bool next_run(const SharedPlan& plan) {
+    if (taken == found) return false;
+    const auto warp = static_cast<int>(static_cast<unsigned>(thread_here()) / 32);
+    const TileRun run = load_words(runs_of(plan, warp) + static_cast<unsigned>(taken) % kRunsKept);
+    at = run.data;
+    left = run.left;
+    tile_left = tile_bytes = run.tile_bytes;
+    stage_bytes = run.stage_bytes;
+    ++taken;
+    return true;
+  }
+  /// What comes next, if there is something.
+  __device__ __forceinline__ void copy_to(const SharedPlan& plan, int which) {
+    const int bytes = min(tile_left, stage_bytes);
+    copy_bulk(shared_at<std::byte>(place(plan, which)), at, bytes, arrival(which));
+    at += bytes;
+    left -= bytes;
+    tile_left -= bytes;
+    tile_left = tile_left == 0 ? min(left, tile_bytes) : tile_left;
+  }
 };
 
 __device__ __forceinline__ Stream* streams(const SharedPlan& plan) {
@@ -223,22 +252,25 @@ __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream
   __syncwarp();
   if (thread % 32 == 0) store_words(streams(plan) + thread / 32, stream);
 }
+/// Tells the scout how many runs this warp has taken. Before a barrier of the block, after which the scout
+/// may look until the warp multiplies again.
+__device__ __forceinline__ void tell_taken(const SharedPlan& plan, const Stream& stream) {
+  const int thread = thread_here();
+  if (thread % 32 == 0) shared_at<int>(plan.taken)[thread / 32] = stream.taken;
+}
 
-/// By the scout, when all streams are in shared memory: what comes next, of products up to `last`. The others
-/// may see it after the next barrier. They may go on filling their rings meanwhile: whoever has taken more
-/// than is seen here gets fewer new runs this time.
+/// By the scout, after all warps have told what they have taken: what comes next, of products up to `last`.
+/// The others may see it after the next barrier. They may go on filling their rings meanwhile: whoever has
+/// taken more than he told gets fewer new runs this time.
 __device__ __forceinline__ void scout(const StepArguments& step, int last) {
   const int lane = thread_here() % 32;
   if (lane < kWarps)
-    look_ahead(step.plan, lane, min(last, step.job_count - 1), streams(step.plan)[lane].taken);
+    look_ahead(step.plan, lane, min(last, step.job_count - 1), shared_at<const int>(step.plan.taken)[lane]);
 }
 
 /// By every warp: as much under way as fits, of what was known when it loaded its stream.
 __device__ __forceinline__ void fill(const StepArguments& step, Stream& stream) {
-  if ((step.skipped & kSkipStream) != 0) return;
-#pragma unroll 1
-  while (stream.under_way < step.plan.slots && stream.refill(step.plan)) {
-  }
+  if ((step.skipped & kSkipStream) == 0) stream.fill(step.plan);
 }
 
 }  // namespace slip::backend::cuda

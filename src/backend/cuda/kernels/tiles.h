@@ -109,21 +109,24 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
 /// What a warp has to do for a run of tiles. Of a plain product it is worked out before blocks meet, and
 /// waits in shared memory while rows are staged.
 struct alignas(16) TileWalk {
-  int tile, end, step;  // its tiles, those still to come
-  int rounds;           // of tiles, of the whole block
-  Pieces pieces;        // of a tile
-  int way;              // to multiply
-  int rows_log;         // of the step
+  int tile, count;  // the tiles of the run, by all warps
+  int left;         // of them, this warp's that are still to come
+  int stages;       // that its tiles come in
+  Pieces pieces;    // of a tile
+  int way;          // to multiply
+  int rows_log;     // of the step
   int batch, half_floats;
   int starts, biases;  // of the staged rows
 };
-__device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, int tile, int rounds) {
-  const int slots = kWarps >> segment.parts_log;
+__device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, int tile, int count) {
+  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), count);
+  const Pieces pieces = own_pieces(segment, warp);
+  const int both = segment.matrix.subtiles == 1 ? 1 : 0;  // two pieces of one subtile are a stage
   return {.tile = tile,
-          .end = min(segment.matrix.tiles, tile + rounds * slots),
-          .step = slots,
-          .rounds = rounds,
-          .pieces = own_pieces(segment, warp),
+          .count = count,
+          .left = own.count,
+          .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
+          .pieces = pieces,
           .way = segment.multiplying,
           .rows_log = segment.rows_log,
           .batch = segment.batch,
@@ -132,34 +135,55 @@ __device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, in
           .biases = segment.biases};
 }
 
-/// Up to `rounds` tiles times the staged rows; their sums are left in shared memory. `last`: nothing follows,
-/// others wait for this warp's sums, and the last place in the ring is filled later.
+/// The stages of a tile, `pieces` pieces in all, come and are not used: so a benchmark sees what they cost.
+template <int kStagePieces>
+__device__ __forceinline__ void pass_stages(const SharedPlan& plan, int pieces, bool last, Stream& stream) {
+#pragma unroll 1
+  for (; pieces > 0; pieces -= kStagePieces) {
+    stream.next(plan);
+    stream.pass_on(plan, !last || pieces > kStagePieces);
+  }
+}
+
+/// The next `tiles` of a warp times the staged rows; their sums are left in shared memory. `last`: nothing
+/// follows, others wait for this warp's sums, and what comes after this product is looked up later. A stage
+/// is two pieces of one subtile or one of two; it is taken into registers as a whole where there are enough,
+/// so that the next one can come while it is multiplied.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int rounds,
+__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int tiles,
                                                bool last, Stream& stream, float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
-  constexpr int kStagePieces = 2 / kSubtiles;
+  constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
+  const SharedPlan& plan = step.plan;
   const int lane = thread_here() % 32, rows_log = walk.rows_log;
-  const Stage stage{step.plan.work, walk.starts, walk.biases, 0};
-  const bool multiplies = (step.skipped & kSkipMultiply) == 0, reads = (step.skipped & kSkipStream) == 0;
+  const bool multiplies = (step.skipped & kSkipMultiply) == 0;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
-  int tile = walk.tile;
+  const RowPlaces rows{plan.work + column * 16, walk.starts + lane % 4 * 16, walk.biases + lane * 4};
 #pragma unroll 1
-  for (int round = 0; round < rounds && tile < walk.end; ++round, tile += walk.step) {
+  for (; tiles > 0; --tiles) {
     float mine[kSubtiles][kTiles][4] = {};
-    const bool last_tile = last && (round + 1 == rounds || tile + walk.step >= walk.end);
+    int piece = walk.pieces.begin;
+    if (!multiplies) {
+      pass_stages<kStagePieces>(plan, walk.pieces.end - piece, last && tiles == 1, stream);
+      piece = walk.pieces.end;
+    }
 #pragma unroll 1
-    for (int piece = walk.pieces.begin; piece < walk.pieces.end; piece += kStagePieces) {
-      const int place = reads ? stream.next(step.plan) : step.plan.ring;
-      if (multiplies) {
-        Work::multiply(lane, column, place, piece, stage, mine);
-        if (kStagePieces == 2 && piece + 1 < walk.pieces.end)
-          Work::multiply(lane, column, place + Work::kBytes, piece + 1, stage, mine);
+    for (; piece < walk.pieces.end; piece += kStagePieces) {
+      const int place = stream.next(plan);
+      const bool goes_on = !last || tiles > 1 || piece + kStagePieces < walk.pieces.end;
+      typename Work::Words words[kStagePieces];
+#pragma unroll
+      for (int i = 0; i < kStagePieces; ++i) Work::load(lane, place + i * Work::kBytes, words[i]);
+      stream.pass_on(plan, goes_on);
+      if constexpr (kStagePieces == 2) {
+        if (piece + 1 == walk.pieces.end) {
+          const typename Work::Words one[1] = {words[0]};
+          Work::multiply(lane, rows, piece, one, mine);
+          break;
+        }
       }
-      if (!reads) continue;
-      stream.release(step.plan);
-      if (!last_tile || piece + kStagePieces < walk.pieces.end) stream.refill(step.plan);
+      Work::multiply(lane, rows, piece, words, mine);
     }
     leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
     sums += (kWarps * 16 * kSubtiles) << rows_log;
@@ -168,10 +192,10 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
 
 /// The same for whatever format the matrix has.
 template <int kTiles>
-__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int rounds,
+__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int tiles,
                                              bool last, Stream& stream, float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, rounds, last, stream, sums);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, tiles, last, stream, sums);
   };
   switch (uniform(walk.way)) {
     case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
@@ -187,16 +211,16 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
   }
 }
 
-/// Results of `rounds` rounds of tiles, by all threads: the sums of a tile's warps, in the order of the
-/// parts. `tile`: the first of the first round. `factor`: of the row that is this thread's.
-__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows, int rounds,
-                                             int tile, const float* sums, float factor,
-                                             const int8_t* chosen) {
+/// Results of `rounds` rounds of a run's tiles, from round `first` on, by all threads: the sums of a tile's
+/// warps, in the order of the parts. `factor`: of the row that is this thread's.
+__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows,
+                                             const TileWalk& walk, int first, int rounds, const float* sums,
+                                             float factor, const int8_t* chosen) {
   const PackedMatrix& matrix = segment.matrix;
   const bool pair = matrix.pair;
   const int rows_log = segment.rows_log, subtiles = matrix.subtiles,
             results_log = subtiles == 1 || pair ? 4 : 5;
-  const int parts_log = segment.parts_log, slots_log = std::countr_zero(unsigned{kWarps}) - parts_log;
+  const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
   const int total = (rounds << slots_log) << results_log;  // of each row
   int i = thread_here() >> rows_log;
   if (i >= total) return;
@@ -204,12 +228,13 @@ __device__ __forceinline__ void finish_tiles(const Segment& segment, const Stage
   if (n >= rows.count) return;
 #pragma unroll 1
   for (; i < total; i += kBlockThreads >> rows_log) {
-    const int r = i & ((1 << results_log) - 1), slot = i >> results_log;  // of all rounds
-    const int row = ((tile + slot) << results_log) + r;
-    if (row >= matrix.rows) continue;
-    const int round = slot >> slots_log, first_warp = (slot & ((1 << slots_log) - 1)) << parts_log;
+    const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
+              round = i >> (results_log + slots_log);
+    const Tiles own = own_tiles(slot, slots_log, walk.count);
+    const int row = ((walk.tile + own.first + first + round) << results_log) + r;
+    if (first + round >= own.count || row >= matrix.rows) continue;
     const float* from =
-        sums + ((round * subtiles + r / 16) * kWarps + first_warp) * warp_floats + n * 16 + r % 16;
+        sums + ((round * subtiles + r / 16) * kWarps + (slot << parts_log)) * warp_floats + n * 16 + r % 16;
     const float y = sum_parts(from, 1 << parts_log, warp_floats) * factor;
     float up = 0;
     if (pair) up = sum_parts(from + kWarps * warp_floats, 1 << parts_log, warp_floats) * factor;
@@ -224,31 +249,34 @@ __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segme
                                           const StagedRows& rows, TileWalk& walk, int listed, int& half,
                                           bool more) {
   const SharedPlan& plan = step.plan;
-  const int thread = thread_here(), warp = thread / 32;
+  const int thread = thread_here();
   const auto* chosen =
       segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + listed * kMaxRows : nullptr;
   Stream stream = load_stream(plan);
-  if (stream.under_way == 0) {  // of what was found after it had looked
+  // Most rings were filled when the product before was over.
+  if (stream.under_way < plan.slots && (stream.left > 0 || stream.under_way < walk.stages))
     fill(step, stream);
-    __syncwarp();
-  }
+  const int slots_log = slots_log_of(segment), rounds = (walk.count + (1 << slots_log) - 1) >> slots_log;
   float factor = 1;
 #pragma unroll 1
-  for (int round = 0; round < walk.rounds; round += walk.batch) {
-    const int rounds = min(walk.batch, walk.rounds - round);
-    const bool last = round + walk.batch >= walk.rounds;
+  for (int round = 0; round < rounds; round += walk.batch) {
+    const int now = min(walk.batch, rounds - round);
+    const bool last = round + walk.batch >= rounds;
     float* sums = shared_at<float>(plan.sums) + half * walk.half_floats;
-    multiply_any<kTiles>(step, walk, rounds, last, stream, sums);
-    if (last) keep_stream(plan, stream);
+    multiply_any<kTiles>(step, walk, min(now, walk.left), last, stream, sums);
+    walk.left -= now;
+    if (last) {
+      keep_stream(plan, stream);
+      tell_taken(plan, stream);
+    }
     if (round == 0 && segment.normed) {  // while the others multiply
       const int n = thread & ((1 << walk.rows_log) - 1);
-      if (thread < (walk.rounds * walk.step * 32) << walk.rows_log && n < rows.count)
+      if (thread < (rounds * 32) << (slots_log + walk.rows_log) && n < rows.count)
         factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
                             segment.in.epsilon);
     }
     __syncthreads();
-    finish_tiles(segment, rows, rounds, walk.tile - (warp >> segment.parts_log), sums, factor, chosen);
-    walk.tile += rounds * walk.step;
+    finish_tiles(segment, rows, walk, round, now, sums, factor, chosen);
     // With one half nobody may overtake.
     if (walk.half_floats > 0) {
       half ^= 1;

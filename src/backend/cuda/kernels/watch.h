@@ -18,11 +18,10 @@ struct alignas(16) StuckReport {
   int detail;  // how many blocks have not arrived; the warp that waits for weights
 };
 
-/// At the start of shared memory.
+/// At the start of shared memory; only read when something is stuck.
 struct Watch {
   StuckReport* report;
   int phase;
-  int product;  // -1 = none
 };
 
 }  // namespace slip::backend::cuda

@@ -48,9 +48,9 @@ template <typename S>
 class GroupLoader {
  public:
   __device__ GroupLoader(const WideProduct& job, const WideUnit& unit)
-      : weights_(unit.weights),
+      : matrix_(job.matrix),
+        weights_(job.matrix, unit.weights, unit.first_tile),
         staged_(unit.staged),
-        tile_bytes_(job.matrix.tile_bytes),
         tiles_(unit.tiles),
         pieces_(job.matrix.pieces),
         rows_((unit.count + 15) / 16) {
@@ -63,7 +63,8 @@ class GroupLoader {
     tail_ = row(thread() % kWideTokens) + S::kLayout.value_bytes() / 16;
   }
 
-  __device__ __forceinline__ void bring(int stage, int place) const {
+  /// Stages come in their order.
+  __device__ __forceinline__ void bring(int stage, int place) {
     bring_values(stage, place);
     bring_weights(stage, place + GroupSlot<S>::kWeights);
     if constexpr (S::kLayout.tail_units() > 0) bring_tails(stage, place + GroupSlot<S>::kTails);
@@ -95,15 +96,20 @@ class GroupLoader {
       }
     }
   }
-  __device__ __forceinline__ void bring_weights(int stage, int place) const {
-    constexpr int kUnits = S::kPieces * S::kPieceBytes / 16;  // of a tile
-    const int64_t begin = static_cast<int64_t>(stage) * S::kPieces * S::kPieceBytes;
+  __device__ __forceinline__ void bring_weights(int stage, int place) {
+    constexpr int kUnits = S::kPieceBytes / 16;  // of a tile
+#pragma unroll 1
+    for (int i = 0; i < S::kPieces; ++i) {
+      const int left = matrix_.tile_bytes - (stage * S::kPieces + i) * S::kPieceBytes;
+      if (left <= 0) break;
 #pragma unroll 4
-    for (int at = thread(); at < S::kTiles * kUnits; at += kGroupThreads) {
-      const int tile = at / kUnits, offset = at % kUnits * 16;
-      if (tile < tiles_ && begin + offset < tile_bytes_)
-        copy_async(shared_at<std::byte>(place + at * 16),
-                   weights_ + static_cast<int64_t>(tile) * tile_bytes_ + begin + offset);
+      for (int at = thread(); at < S::kTiles * kUnits; at += kGroupThreads) {
+        const int tile = at / kUnits, offset = at % kUnits * 16;
+        if (tile < tiles_ && offset < left)  // the last piece may be a half
+          copy_async(shared_at<std::byte>(place + (tile * S::kPieces + i) * S::kPieceBytes + offset),
+                     weights_.at() + static_cast<int64_t>(tile) * weights_.tile_step() + offset);
+      }
+      weights_.next(matrix_);
     }
   }
   __device__ __forceinline__ void bring_tails(int stage, int place) const {
@@ -118,8 +124,10 @@ class GroupLoader {
     }
   }
 
-  const std::byte *weights_, *staged_;
-  int tile_bytes_, tiles_, pieces_;
+  const PackedMatrix& matrix_;
+  PieceWalk weights_;
+  const std::byte* staged_;
+  int tiles_, pieces_;
   int rows_;            // of this thread
   uint32_t values_[4];  // where they are, in units of 16 bytes
   uint32_t tail_;
@@ -485,7 +493,7 @@ __device__ __forceinline__ void copy_units(const WideProduct& job, int units, in
   WideUnit unit;
   for (int index = static_cast<int>(blockIdx.x); index < units; index += static_cast<int>(gridDim.x)) {
     if (!find_wide_unit<S>(job, index, unit)) break;
-    const GroupLoader<S> loader(job, unit);
+    GroupLoader<S> loader(job, unit);
     for (int stage = 0; stage < stages; ++stage, ++number) {
       if (number >= 2) {
         copy_wait<1>();

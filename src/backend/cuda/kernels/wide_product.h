@@ -40,7 +40,7 @@ struct WideShape {
 
 /// What a block multiplies.
 struct WideUnit {
-  const std::byte* weights = nullptr;  // of the first tile
+  const std::byte* weights = nullptr;  // of the matrix
   int first_tile = 0, tiles = 0;       // that exist
   const std::byte* staged = nullptr;   // of the slice
   int first = 0, count = 0;            // rows, or places in the list of pairs
@@ -55,7 +55,7 @@ __device__ bool find_wide_unit(const WideProduct& job, int index, WideUnit& unit
   unit.first_tile = index % tall * S::kTiles;
   unit.tiles = min(S::kTiles, matrix.tiles - unit.first_tile);
   index /= tall;
-  unit.weights = matrix.data + static_cast<int64_t>(unit.first_tile) * matrix.tile_bytes;
+  unit.weights = matrix.data;
   unit.staged = job.staged;
   unit.out = job.out;
   if (matrix.count > 1) {
@@ -87,8 +87,8 @@ template <typename S>
 class WideLoader {
  public:
   __device__ WideLoader(const WideProduct& job, const WideUnit& unit)
-      : weights_(unit.weights),
-        tile_bytes_(job.matrix.tile_bytes),
+      : matrix_(job.matrix),
+        weights_(job.matrix, unit.weights, unit.first_tile),
         tiles_(unit.tiles),
         pieces_(job.matrix.pieces),
         all_rows_(unit.count > kWideTokens / 2) {
@@ -102,16 +102,22 @@ class WideLoader {
     tail_ = row(thread % kWideTokens) + S::kLayout.value_bytes();
   }
 
-  __device__ __forceinline__ void bring(int stage, int place) const {
+  /// Stages come in their order.
+  __device__ __forceinline__ void bring(int stage, int place) {
     const int thread = static_cast<int>(threadIdx.x), first = stage * S::kPieces;
-    constexpr int kUnits = S::kPieces * S::kPieceBytes / 16;  // of a tile
-    const int64_t begin = static_cast<int64_t>(first) * S::kPieceBytes;
+    constexpr int kUnits = S::kPieceBytes / 16;  // of a tile
 #pragma unroll
-    for (int i = 0; i < (S::kTiles * kUnits + kWideThreads - 1) / kWideThreads; ++i) {
-      const int at = thread + i * kWideThreads, tile = at / kUnits, offset = at % kUnits * 16;
-      if (tile < tiles_ && begin + offset < tile_bytes_)
-        copy_async(shared_at<std::byte>(place + at * 16),
-                   weights_ + static_cast<int64_t>(tile) * tile_bytes_ + begin + offset);
+    for (int i = 0; i < S::kPieces; ++i) {
+      const int left = matrix_.tile_bytes - (first + i) * S::kPieceBytes;  // the last piece may be a half
+      if (left <= 0) break;
+#pragma unroll
+      for (int unit = 0; unit < (S::kTiles * kUnits + kWideThreads - 1) / kWideThreads; ++unit) {
+        const int at = thread + unit * kWideThreads, tile = at / kUnits, offset = at % kUnits * 16;
+        if (tile < tiles_ && offset < left)
+          copy_async(shared_at<std::byte>(place + (tile * S::kPieces + i) * S::kPieceBytes + offset),
+                     weights_.at() + static_cast<int64_t>(tile) * weights_.tile_step() + offset);
+      }
+      weights_.next(matrix_);
     }
     place += S::kWeightBytes;
     constexpr int kChunks = piece_cols(S::kLayout.format) / 32;  // of a piece
@@ -134,8 +140,9 @@ class WideLoader {
   }
 
  private:
-  const std::byte* weights_;
-  int tile_bytes_, tiles_, pieces_;
+  const PackedMatrix& matrix_;
+  PieceWalk weights_;
+  int tiles_, pieces_;
   bool all_rows_;
   const std::byte* values_[2];  // of this thread's two rows
   const std::byte* tail_;
@@ -398,7 +405,7 @@ __device__ __forceinline__ void run_wide(const WideProduct& job) {
   WideUnit unit;
   if (!find_wide_unit<S>(job, static_cast<int>(blockIdx.x), unit)) return;
   const PackedMatrix& matrix = job.matrix;
-  const WideLoader<S> loader(job, unit);
+  WideLoader<S> loader(job, unit);
   WideWarp<kFormat, kGroups, kSubtiles> warp;
   const bool works = warp.wide * 32 < unit.count && (job.skipped & kSkipMultiply) == 0;
   const int stages = (matrix.pieces + S::kPieces - 1) / S::kPieces;
