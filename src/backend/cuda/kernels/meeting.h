@@ -20,10 +20,11 @@ struct alignas(16) Place {
   // In a product that is not plain:
   int first = 0, end = 0;  // the tiles that are this block's
   int tile = 0, pass = 0;
-  int half = 0;   // of the sums
-  int waits = 0;  // the other blocks have not been met yet
-  int turn = 0;   // runs so far
-  int unused[3] = {};
+  int half = 0;    // of the sums
+  int waits = 0;   // the other blocks have not been met yet
+  int turn = 0;    // runs so far
+  int stages = 0;  // the next run has rows of its own
+  int unused[2] = {};
 };
 __device__ __forceinline__ Place* place_here(const SharedPlan& plan) {
   return shared_at<Place>(plan.places) + thread_here() / 32;

@@ -92,17 +92,21 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
       finish_kept(&segment, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
     const bool next_pass = at.tile + run.count == at.end, more = !next_pass || at.pass + 1 < job.frame.passes;
     TileWalk walk = walk_of(segment, thread_here() / 32, run.tile, run.count);
-    run_tiles<kTiles>(step, segment, rows, walk, run.listed, at.half, more);
-    if (uniform(more ? 1 : 0) == 0) return;
-    // The next run of the pass, whose rows may be others, or the next pass.
+    // The next run of the pass, whose rows may be others, or the next pass: it waits in shared memory.
+    int half = at.half;
     at.tile = next_pass ? at.first : at.tile + run.count;
     at.pass += next_pass ? 1 : 0;
     at.waits = 0;
-    stages = uniform(next_pass || segment.in.slots > 0 ? 1 : 0) != 0;
+    at.stages = next_pass || segment.in.slots > 0 ? 1 : 0;
     ++at.turn;
     keep_place(plan, at);
+    run_tiles<kTiles>(step, segment, rows, walk, run.listed, half, more);
+    if (uniform(more ? 1 : 0) == 0) return;
+    if (thread_here() % 32 == 0) place_here(plan)->half = half;
+    __syncwarp();
+    stages = uniform(place_here(plan)->stages) != 0;
     // The scout has found the first kRunsKept runs of the product before, and as many again each time.
-    if (uniform(at.turn) % (kRunsKept - 1) == 0) look_now(step, at.product);
+    if (uniform(place_here(plan)->turn) % (kRunsKept - 1) == 0) look_now(step, place_here(plan)->product);
   }
 }
 

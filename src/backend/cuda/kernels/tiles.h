@@ -172,18 +172,25 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
     for (; piece < walk.pieces.end; piece += kStagePieces) {
       const int place = stream.next(plan);
       const bool goes_on = !last || tiles > 1 || piece + kStagePieces < walk.pieces.end;
+      const bool both = kStagePieces == 2 && piece + 1 < walk.pieces.end;
       typename Work::Words words[kStagePieces];
-#pragma unroll
-      for (int i = 0; i < kStagePieces; ++i) Work::load(lane, place + i * Work::kBytes, words[i]);
-      stream.pass_on(plan, goes_on);
-      if constexpr (kStagePieces == 2) {
-        if (piece + 1 == walk.pieces.end) {
-          const typename Work::Words one[1] = {words[0]};
-          Work::multiply(lane, rows, piece, one, mine);
-          break;
+      Work::load(lane, place, words[0]);
+      if constexpr (kTiles == 1) {
+        if constexpr (kStagePieces == 2) Work::load(lane, place + Work::kBytes, words[1]);
+        stream.pass_on(plan, goes_on);
+        if (both || kStagePieces == 1) {
+          Work::multiply(lane, rows, piece, words, mine);
+        } else {
+          Work::template multiply<1>(lane, rows, piece, {words[0]}, mine);
         }
+      } else {  // registers are short
+        Work::template multiply<1>(lane, rows, piece, {words[0]}, mine);
+        if (both) {
+          Work::load(lane, place + Work::kBytes, words[0]);
+          Work::template multiply<1>(lane, rows, piece + 1, {words[0]}, mine);
+        }
+        stream.pass_on(plan, goes_on);
       }
-      Work::multiply(lane, rows, piece, words, mine);
     }
     leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
     sums += (kWarps * 16 * kSubtiles) << rows_log;

@@ -106,7 +106,7 @@ class WideLoader {
   __device__ __forceinline__ void bring(int stage, int place) {
     const int thread = static_cast<int>(threadIdx.x), first = stage * S::kPieces;
     constexpr int kUnits = S::kPieceBytes / 16;  // of a tile
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < S::kPieces; ++i) {
       const int left = matrix_.tile_bytes - (first + i) * S::kPieceBytes;  // the last piece may be a half
       if (left <= 0) break;
