@@ -9,30 +9,66 @@
 
 namespace slip::backend::cuda {
 
-/// By all threads, when all streams are in shared memory: what has become known is put under way at once.
-__device__ __forceinline__ void look_now(const StepArguments& step, int last) {
-  if (uniform(thread_here() / 32) == kScoutWarp) scout(step, last);
-  __syncthreads();
+/// By every warp: what has become known is put under way.
+__device__ __forceinline__ void fill_now(const StepArguments& step) {
   Stream stream = load_stream(step.plan);
   fill(step, stream);
   keep_stream(step.plan, stream);
   __syncwarp();
 }
+/// By all threads, when all streams are in shared memory: what can be known is put under way at once.
+__device__ __forceinline__ void look_now(const StepArguments& step, int last) {
+  if (uniform(thread_here() / 32) == kScoutWarp) scout(step, last);
+  __syncthreads();
+  fill_now(step);
+}
 
-/// What rows chose: warp n says for row n, in `votes`, which of its choices an expert is.
+/// The experts of a single row, in the order of their scores: each one's rank is how many are better, which
+/// as many threads find out at once. About 700 cycles from the scores on; by turns, as below, 3,000.
+__device__ __forceinline__ void choose_at_once(const JobFrame& job, const SharedPlan& plan) {
+  const RouteJob& route = job.route;
+  const int expert = thread_here(), padded = (route.experts + 31) / 32 * 32;
+  constexpr int kChoosers = 1;  // barrier
+  if (expert >= padded) return;
+  auto* ranks = shared_at<uint32_t>(plan.votes);  // which nobody needs for one row
+  const uint32_t own = expert < route.experts ? rank_of(load_fresh(route.scores + expert)) : 0;
+  ranks[expert] = own;
+  if (expert < route.chosen) {  // where scores are no numbers there is no choice
+    shared_at<int>(plan.active)[expert] = 0;
+    shared_at<int8_t>(plan.chosen)[expert * kMaxRows] = -1;
+  }
+  sync_some(kChoosers, padded);
+  int better = 0;
+#pragma unroll 4
+  for (int first = 0; first < padded; first += 4) {
+    const uint4 four = *reinterpret_cast<const uint4*>(ranks + first);
+    better += (four.x > own || (four.x == own && first < expert) ? 1 : 0) +
+              (four.y > own || (four.y == own && first + 1 < expert) ? 1 : 0) +
+              (four.z > own || (four.z == own && first + 2 < expert) ? 1 : 0) +
+              (four.w > own || (four.w == own && first + 3 < expert) ? 1 : 0);
+  }
+  if (own == 0 || better >= route.chosen) return;
+  shared_at<int>(plan.active)[better] = expert;
+  shared_at<int8_t>(plan.chosen)[better * kMaxRows] = static_cast<int8_t>(better);
+}
+
+/// What rows chose: warp n says for row n, in `votes`, which of its choices an expert is; of a single row
+/// that is known. One block leaves the shares.
 __device__ __forceinline__ void vote(const JobFrame& job, const SharedPlan& plan) {
   const RouteJob& route = job.route;
   const int row = thread_here() / 32, lane = thread_here() % 32;
   if (uniform(row) >= job.rows) return;
+  const bool shares = block_here() == static_cast<int>(gridDim.x) - 1;
+  if (job.rows == 1 && !shares) return;
   const ExpertChoices choices =
       choose_experts(route.scores + row * route.stride, route.experts, route.chosen);
 #pragma unroll
   for (int i = 0; i < ExpertChoices::kKept; ++i) {
     const int slot = lane + 32 * i;
-    if (slot < route.chosen && choices.expert[i] < route.experts)
+    if (job.rows > 1 && slot < route.chosen && choices.expert[i] < route.experts)
       shared_at<int8_t>(plan.votes)[choices.expert[i] * kMaxRows + row] = static_cast<int8_t>(slot);
   }
-  if (block_here() == static_cast<int>(gridDim.x) - 1)
+  if (shares)
     leave_shares(choices, route.experts, route.chosen, route.expert_scale, route.shares + row * kMaxChosen);
 }
 
@@ -90,17 +126,23 @@ __device__ __noinline__ inline void learn_list(int arguments, int product) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
   const SharedPlan& plan = step.plan;
   const JobFrame& job = job_at(plan, product).frame;
-  if (uniform(job.route.experts) == 0) {
-    read_list(job, plan);
-    __syncthreads();
-  } else {
+  const bool experts = uniform(job.route.experts) > 0, single = uniform(job.rows) == 1;
+  if (experts && single) {
+    choose_at_once(job, plan);
+    if (thread_here() == 0) *shared_at<KnownList>(plan.list) = {job.list_number, job.route.chosen};
+  }
+  if (experts) {
     vote(job, plan);
-    __syncthreads();
-    if (uniform(thread_here() / 32) == kScoutWarp) {
-      const int matrices = count_votes(job, plan);
-      if (thread_here() % 32 == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
-      __syncwarp();
-    }
+  } else {
+    read_list(job, plan);
+  }
+  __syncthreads();
+  // What a plain product reads of the list has been looked up before: only the list was missing.
+  if (uniform(duty_at(plan, product).plain) != 0) return fill_now(step);
+  if (experts && !single && uniform(thread_here() / 32) == kScoutWarp) {
+    const int matrices = count_votes(job, plan);
+    if (thread_here() % 32 == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
+    __syncwarp();
   }
   look_now(step, product);  // the scout will look further when nobody waits
 }

@@ -70,10 +70,8 @@ inline constexpr int kNowhere = -1, kToPick = -2;
 
 struct alignas(16) Segment {
   PackedMatrix matrix;
-  // Its blocks take tiles: `each` of them, the first `more` blocks one more. Of a stack these two depend on
-  // the list. StepList::add_product() fills this in.
+  // StepList::add_product() fills this in.
   int first_block = 0, blocks = 0;
-  int each = 0, more = 0;
   int parts_log = 0;
   Input in;
   bool normed = false;
@@ -129,12 +127,41 @@ struct alignas(16) Job : JobFrame {
   Segment segments[kMaxSegments];
 };
 
-/// Which segment of a product is a block's, and which of its tiles; of a stack these depend on the list. Made
-/// by StepList::finish() for every product and block.
+/// Tiles; of a stack, counted through all listed matrices.
+struct Share {
+  int first = 0, end = 0;
+};
+/// Those of `tiles` that fall to part `own` of `parts`.
+__host__ __device__ constexpr Share even_share(int tiles, int own, int parts) {
+  const int each = static_cast<int>(static_cast<unsigned>(tiles) / static_cast<unsigned>(parts)),
+            more = tiles - each * parts;
+  const int first = own * each + (own < more ? own : more);
+  return {first, first + each + (own < more ? 1 : 0)};
+}
+/// What block `own` of `blocks` has of a stack of which `matrices` are read: tiles of one matrix only, where
+/// there are enough blocks for that.
+__host__ __device__ constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
+  if (3 * matrices > blocks) return even_share(tiles * matrices, own, blocks);
+  const auto fewest = static_cast<int>(static_cast<unsigned>(blocks) / static_cast<unsigned>(matrices));
+  const int larger = blocks - fewest * matrices;  // matrices with a block more
+  const int others = own - larger * (fewest + 1);
+  const int width = others < 0 ? fewest + 1 : fewest, among = others < 0 ? own : others;
+  const auto quotient = static_cast<int>(static_cast<unsigned>(among) / static_cast<unsigned>(width));
+  const int matrix = quotient + (others < 0 ? 0 : larger);
+  const Share share = even_share(tiles, among - quotient * width, width);
+  return {matrix * tiles + share.first, matrix * tiles + share.end};
+}
+
+/// Which segment of a product is a block's, and which of its tiles; of a stack these are what it has if
+/// `matrices` are listed. Made by StepList::finish() for every product and block.
 struct alignas(16) Duty {
   int segment = -1;  // none
   int first = 0, end = 0;
-  int plain = 0;  // one run of tiles in one pass, and nothing else to do
+  int plain = 0;   // one run of tiles in one pass, and nothing else to do but, perhaps, to learn the list
+  int learns = 0;  // which is not known before
+  int matrices = 0;
+  int listed = 0;  // which of them, of a plain one
+  int unused = 0;
 };
 
 /// A job from the point of view of a block, in shared memory.

@@ -47,7 +47,8 @@ __device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int l
   return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
 }
 
-/// A product that is one run of tiles in one pass, as phase `now`: most are. What must be remembered while
+/// A product that is one run of tiles in one pass, as phase `now`: most are, and those of experts are where
+/// there is one row. What must be remembered while
 /// rows are staged waits in shared memory.
 template <int kTiles>
 __device__ __forceinline__ void run_plain(const StepArguments& step, int now, int product) {
@@ -56,15 +57,22 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
     const OwnJob& job = job_at(plan, product);
     const Duty duty = load_words(&duty_at(plan, product));
     const int warp = thread_here() / 32;
-    const TileWalk walk = walk_of(job.segment, warp, duty.first, duty.end - duty.first);
+    const TileWalk walk = walk_of(job.segment, warp, duty.first - duty.listed * job.segment.matrix.tiles,
+                                  duty.end - duty.first);
     if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
-    stage_rows<kTiles>(step, {now}, job.segment, {0, job.frame.rows, 0});
+    const bool learns = uniform(duty.learns) != 0;
+    if (learns) {
+      meet(step, now);
+      learn_list(plan.arguments, product);
+    }
+    stage_rows<kTiles>(step, {learns ? -1 : now}, job.segment, {0, job.frame.rows, duty.listed});
   }
   __syncthreads();
   TileWalk walk = load_words(shared_at<const TileWalk>(plan.walks) + thread_here() / 32);
-  const OwnJob& job = job_at(plan, place_here(plan)->product);
+  const int again = place_here(plan)->product, listed = duty_at(plan, again).listed;
+  const OwnJob& job = job_at(plan, again);
   int half = 0;
-  run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, 0}, walk, 0, half, false);
+  run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, listed}, walk, listed, half, false);
 }
 
 /// This block's share of any product, for all rows: pass by pass, run by run.

@@ -104,23 +104,40 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   return plan;
 }
 
+/// What block `own` of a segment has to do.
+Duty duty_of(const Job& job, int which, int own) {
+  const Segment& segment = job.segments[which];
+  const int tiles = segment.matrix.tiles;
+  const bool stack = segment.matrix.count > 1;
+  Duty duty;
+  duty.segment = which;
+  duty.matrices = job.matrices;
+  const Share share =
+      stack ? stack_share(tiles, job.matrices, own, segment.blocks) : even_share(tiles, own, segment.blocks);
+  duty.first = share.first;
+  duty.end = share.end;
+  if (stack) duty.listed = share.first / tiles;
+  const bool one_run = share.first < share.end && share.end <= (duty.listed + 1) * tiles;
+  // The experts of one row are always as many.
+  const bool known = !job.stacked || (job.rows == 1 && job.route.experts > 0);
+  duty.plain = known && one_run && job.passes == 1 && segment.keep_normed == nullptr ? 1 : 0;
+  return duty;
+}
+
 /// What each block has to do for each product.
 std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
   std::vector<Duty> duties;
+  int list = -1;
   for (const Job& job : jobs) {
+    const bool learns = job.stacked && job.list_number != list;
+    if (learns) list = job.list_number;
     for (int block = 0; block < blocks; ++block) {
       Duty& duty = duties.emplace_back();
       for (int i = 0; i < job.segment_count; ++i) {
-        const Segment& segment = job.segments[i];
-        const int own = block - segment.first_block;
-        if (own < 0 || own >= segment.blocks) continue;
-        duty.segment = i;
-        duty.first = own * segment.each + std::min(own, segment.more);
-        duty.end = duty.first + segment.each + (own < segment.more ? 1 : 0);
-        duty.plain =
-            !job.stacked && job.passes == 1 && segment.keep_normed == nullptr && duty.first < duty.end ? 1
-                                                                                                       : 0;
+        const int own = block - job.segments[i].first_block;
+        if (own >= 0 && own < job.segments[i].blocks) duty = duty_of(job, i, own);
       }
+      duty.learns = learns ? 1 : 0;
     }
   }
   return duties;
@@ -176,11 +193,10 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];
     segment.first_block = next;
-    segment.each = segment.matrix.tiles / segment.blocks;
-    segment.more = segment.matrix.tiles % segment.blocks;
     next += segment.blocks;
   }
   job.blocks = next;
+  job.matrices = listed;
   if (next > processors)
     fail_gpu("a product has more matrices than this GPU has multiprocessors; use --device cpu");
   Phase phase;

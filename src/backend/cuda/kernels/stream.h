@@ -19,19 +19,10 @@ namespace slip::backend::cuda {
 
 inline constexpr int kRunsKept = 4;  // found and not used up, of every warp
 
-/// Tiles; of a stack, counted through all listed matrices.
-struct Share {
-  int first = 0, end = 0;
-};
 /// What a block has of a segment, of whose stack `matrices` are read.
 __device__ __forceinline__ Share share_of(const Segment& segment, const Duty& duty, int matrices) {
-  if (segment.matrix.count == 1) return {duty.first, duty.end};
-  const auto tiles = static_cast<unsigned>(segment.matrix.tiles * matrices),
-             blocks = static_cast<unsigned>(segment.blocks);
-  const int own = block_here() - segment.first_block;
-  const int each = static_cast<int>(tiles / blocks), more = static_cast<int>(tiles % blocks);
-  const int first = own * each + min(own, more);
-  return {first, first + each + (own < more ? 1 : 0)};
+  if (segment.matrix.count == 1 || duty.matrices == matrices) return {duty.first, duty.end};
+  return stack_share(segment.matrix.tiles, matrices, block_here() - segment.first_block, segment.blocks);
 }
 
 /// Consecutive tiles of one matrix, by all warps.
@@ -85,14 +76,15 @@ struct alignas(16) KnownList {
   int number = -1, matrices = 0;
 };
 
-/// What a warp reads of a run: `left` bytes, those of a tile in copies of `stage_bytes` and a shorter one.
+/// What a warp reads of a run: `left` bytes, those of a tile in copies of `stage_bytes` and a shorter one. Of
+/// a stack `data` is that of its first matrix: which one is read is known when the list `list` is.
 struct alignas(16) TileRun {
   const std::byte* data = nullptr;
   int left = 0, tile_bytes = 0, stage_bytes = 0;
-  int unused[3] = {};
+  int matrix_bytes = 0;  // of a stack
+  int listed = 0, list = 0;
 };
-__device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, const Run& tiles,
-                                            const int* listed_matrices) {
+__device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, const Run& tiles, int list) {
   const PackedMatrix& matrix = segment.matrix;
   const Pieces pieces = own_pieces(segment, warp);
   const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), tiles.count);
@@ -103,7 +95,11 @@ __device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, co
   run.stage_bytes = matrix.subtiles == 1 ? 2 * matrix.piece_bytes : matrix.piece_bytes;
   run.data = matrix.data + static_cast<int64_t>(from) * matrix.tiles +
              static_cast<int64_t>(run.tile_bytes) * (tiles.tile + own.first);
-  if (matrix.count > 1) run.data += listed_matrices[tiles.listed] * matrix.matrix_bytes();
+  if (matrix.count > 1) {
+    run.matrix_bytes = static_cast<int>(matrix.matrix_bytes());
+    run.listed = tiles.listed;
+    run.list = list;
+  }
   return run;
 }
 
@@ -129,11 +125,12 @@ __device__ __forceinline__ bool next_tiles(const SharedPlan& plan, int last, Loo
   const Duty& duty = duty_at(plan, at.product + 1);
   const bool has_segment = duty.segment >= 0;
   const KnownList list = *shared_at<const KnownList>(plan.list);
-  if (has_segment && job.segment.matrix.count > 1 && job.frame.list_number != list.number) return false;
+  if (has_segment && job.segment.matrix.count > 1 && job.frame.list_number != list.number && duty.plain == 0)
+    return false;
   ++at.product;
   at.passes_left = 0;
   if (!has_segment) return true;
-  const Share share = share_of(job.segment, duty, list.matrices);
+  const Share share = share_of(job.segment, duty, duty.plain != 0 ? duty.matrices : list.matrices);
   at.first = at.tile = share.first;
   at.end = share.end;
   if (share.first < share.end) at.passes_left = job.frame.passes;
@@ -152,9 +149,9 @@ __device__ __forceinline__ void look_ahead(const SharedPlan& plan, int warp, int
   while (at.found - taken < kRunsKept) {
     if (at.tile == at.end && !next_tiles(plan, last, at)) break;
     if (at.tile == at.end) continue;
-    const Segment& segment = job_at(plan, at.product).segment;
-    const Run tiles = run_from(segment, at.tile, at.end);
-    const TileRun run = tiles_of(segment, warp, tiles, shared_at<const int>(plan.active));
+    const OwnJob& job = job_at(plan, at.product);
+    const Run tiles = run_from(job.segment, at.tile, at.end);
+    const TileRun run = tiles_of(job.segment, warp, tiles, job.frame.list_number);
     at.tile += tiles.count;
     if (run.left == 0) continue;
     store_words(runs_of(plan, warp) + at.found % kRunsKept, run);
@@ -220,6 +217,10 @@ struct alignas(16) Stream {
     const auto warp = static_cast<int>(static_cast<unsigned>(thread_here()) / 32);
     const TileRun run = load_words(runs_of(plan, warp) + static_cast<unsigned>(taken) % kRunsKept);
     at = run.data;
+    if (run.matrix_bytes != 0) {
+      if (shared_at<const KnownList>(plan.list)->number != run.list) return false;
+      at += static_cast<int64_t>(shared_at<const int>(plan.active)[run.listed]) * run.matrix_bytes;
+    }
     left = run.left;
     tile_left = tile_bytes = run.tile_bytes;
     stage_bytes = run.stage_bytes;
