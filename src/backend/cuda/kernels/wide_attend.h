@@ -1,11 +1,10 @@
 // Attention of wide passes, with the bits of attend.h for every row. A block of eight warps takes up to 128
 // queries (rows of a sequence times query heads of one kv head) over all keys they see, tile by tile through
 // shared memory, the next tile on its way. `kShare` warps have 16 queries together: each scores its part of a
-// tile's keys and then weights its part of the values' dimensions. The narrow kernel cuts keys into blocks
-// and merges those relative to the highest score of all; so here a first walk over the keys finds the highest
-// score, and the second merges each block as it ends. Sums of scores run over parts of the dimensions and
-// sums of weights over tiles of keys in the narrow kernel's order.
-// Bytes: every visible key twice and value once per block of queries, from the second-level cache.
+// tile's keys and then weights its part of the values' dimensions. Where a block of keys ends (KeyBlocks) it
+// is merged with those before it, as the narrow kernel does. Sums of scores run over parts of the dimensions
+// and sums of weights over tiles of keys in the narrow kernel's order. Bytes: every visible key and value
+// once per block of queries, from the second-level cache.
 #pragma once
 
 #include "backend/cuda/kernels/attend.h"
@@ -55,7 +54,6 @@ struct WideAttendPlan {
   int values = 0;          // [2]; the keys where K = V
   int turned = 0;          // [high, low][key]
   int scores = 0;          // [tile][group][16][kScoreStride]
-  int most = 0;            // [warp][16]
   int end = 0;
 };
 
@@ -69,8 +67,7 @@ __host__ __device__ constexpr WideAttendPlan wide_attend_plan(bool k_is_v, int p
   plan.values = k_is_v ? plan.keys : plan.keys + 2 * W::kLoadedBytes;
   plan.turned = plan.values + 2 * W::kLoadedBytes;
   plan.scores = plan.turned + (k_is_v ? 2 * W::kLoaded * (turned + 8) * 2 : 0);
-  plan.most = plan.scores + (W::kShare > 1 ? W::kTiles * W::kGroups * kQueries * W::kScoreStride * 4 : 0);
-  plan.end = plan.most + kWideThreads / 32 * kQueries * 4;
+  plan.end = plan.scores + (W::kShare > 1 ? W::kTiles * W::kGroups * kQueries * W::kScoreStride * 4 : 0);
   return plan;
 }
 
@@ -118,22 +115,7 @@ class WideAttention {
     put_queries();
     const bool works = group_ * kQueries < queries_.count;
     const int first = first_ / W::kLoaded * W::kLoaded;
-    // The highest score of every query.
-    walk(first, false, [&](int start, int buffer, int tile_of) {
-      if (!works) return;
-      float scores[W::kOwnKeyTiles][4];
-      score(buffer, tile_of, scores);
-#pragma unroll
-      for (int tile = 0; tile < W::kOwnKeyTiles; ++tile) {
-        const int key = start + (member_ * W::kOwnKeyTiles + tile) * 8 + 2 * (lane_ % 4);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if (sees(i / 2, key + i % 2)) highest_[i / 2] = fmaxf(highest_[i / 2], scores[tile][i]);
-        }
-      }
-    });
-    share_highest();
-    walk(first, true, [&](int start, int buffer, int tile_of) {
+    walk(first, [&](int start, int buffer, int tile_of) {
       if (!works) return;
       weigh(start, buffer, tile_of);
       const bool last = start + T::kKeys >= end_;
@@ -147,9 +129,7 @@ class WideAttention {
   using W = WideTileOf<kDim>;
   using T = Tile<kDim>;
 
-  __device__ __forceinline__ int row_of(int q) const {
-    return rows_.first + (queries_.first + q) / share_;
-  }
+  __device__ __forceinline__ int row_of(int q) const { return rows_.first + (queries_.first + q) / share_; }
   __device__ __forceinline__ int head_of(int q) const {
     return queries_.kv_head * share_ + (queries_.first + q) % share_;
   }
@@ -228,23 +208,23 @@ class WideAttention {
       }
     }
   }
-  __device__ __forceinline__ void bring(int start, int buffer, bool values) const {
+  __device__ __forceinline__ void bring(int start, int buffer) const {
     if (start < end_) {
       fetch(0, start, plan_.keys + buffer * W::kLoadedBytes);
-      if (values && !cache_.k_is_v) fetch(1, start, plan_.values + buffer * W::kLoadedBytes);
+      if (!cache_.k_is_v) fetch(1, start, plan_.values + buffer * W::kLoadedBytes);
     }
     copy_commit();
   }
 
   template <typename Use>
-  __device__ __forceinline__ void walk(int first, bool values, const Use& use) {
-    __syncthreads();  // the walk before is over
-    bring(first, 0, values);
+  __device__ __forceinline__ void walk(int first, const Use& use) {
+    __syncthreads();  // the queries are there
+    bring(first, 0);
     int buffer = 0;
     for (int start = first; start < end_; start += W::kLoaded) {
       copy_wait<0>();
       __syncthreads();
-      bring(start + W::kLoaded, buffer ^ 1, values);
+      bring(start + W::kLoaded, buffer ^ 1);
       if (cache_.k_is_v) {
         turn(start, buffer);
         __syncthreads();
@@ -341,27 +321,6 @@ class WideAttention {
       mma(sums[tile], high, b0, b1);
       mma(sums[tile], low, b0, b1);
       mma(sums[tile], high, two_at(turned_low + at), two_at(turned_low + at + 8));
-    }
-  }
-
-  /// The highest scores of the warps that have the same queries.
-  __device__ void share_highest() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      highest_[half] = fmaxf(highest_[half], shuffle_xor(highest_[half], 1));
-      highest_[half] = fmaxf(highest_[half], shuffle_xor(highest_[half], 2));
-    }
-    if constexpr (W::kShare > 1) {
-      auto* most = shared_at<float>(plan_.most) + group_ * W::kShare * kQueries;
-      if (lane_ % 4 == 0) {
-        most[member_ * kQueries + lane_ / 4] = highest_[0];
-        most[member_ * kQueries + lane_ / 4 + 8] = highest_[1];
-      }
-      __syncthreads();
-      for (int i = 0; i < W::kShare; ++i) {
-        highest_[0] = fmaxf(highest_[0], most[i * kQueries + lane_ / 4]);
-        highest_[1] = fmaxf(highest_[1], most[i * kQueries + lane_ / 4 + 8]);
-      }
     }
   }
 
@@ -484,12 +443,13 @@ class WideAttention {
 
   /// A block of keys ends: see merge_blocks().
   __device__ __forceinline__ void merge() {
-    float weight[2];
+    MergeWeights weights[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      // A query that has seen nothing yet, or nothing here, has no weight.
-      weight[half] = most_[half] == kNothing ? 0.0f : expf(most_[half] - highest_[half]);
-      sum_[half] = fmaf(weight[half], total_[half], sum_[half]);
+      const float highest = fmaxf(highest_[half], most_[half]);
+      weights[half] = merge_weights(highest_[half], most_[half], highest);
+      sum_[half] = merged(sum_[half], total_[half], weights[half].stays, weights[half].joins);
+      highest_[half] = highest;
       most_[half] = kNothing;
       total_[half] = 0;
     }
@@ -497,7 +457,8 @@ class WideAttention {
     for (int tile = 0; tile < W::kOutTiles; ++tile) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        merged_[tile][i] = fmaf(weight[i / 2], out_[tile][i], merged_[tile][i]);
+        merged_[tile][i] =
+            merged(merged_[tile][i], out_[tile][i], weights[i / 2].stays, weights[i / 2].joins);
         out_[tile][i] = 0;
       }
     }
