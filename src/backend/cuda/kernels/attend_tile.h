@@ -19,6 +19,7 @@ struct Tile {
   static constexpr int kSplit = kSteps < 4    ? kSteps
                                 : kDim == 512 ? 8
                                               : 4;  // groups of warps that share the dimensions
+  static constexpr int kTogether = kSplit == 8 ? 2 : 1;  // neighbours of those, whose sums are added first
   static constexpr int kStepsPerWarp = kSteps / kSplit;
   static constexpr int kBytes = kKeys * kStride * 2;       // of keys or values
   static constexpr int kOwnQueries = kSplit == 8 ? 2 : 1;  // eights of queries a warp scores

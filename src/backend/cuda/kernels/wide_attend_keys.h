@@ -1,0 +1,138 @@
+// The warps of wide attention that bring keys and values, tile after tile, through a few buffers, and where
+// K = V rebuild the turned dimensions of keys, while other warps multiply. A tile is brought once what lay in
+// its buffer has been used; that is known when the tile before it is.
+#pragma once
+
+#include "backend/cuda/kernels/wide_attend_plan.h"
+
+namespace slip::backend::cuda {
+
+template <int kDim, bool kOne>
+class WideKeys {
+ public:
+  __device__ __forceinline__ WideKeys(const WideAttend& attend, const WideUnit& unit)
+      : job_(attend.job),
+        unit_(unit),
+        rows_(attend.rows.group[unit.group]),
+        plan_(wide_attend_plan<kDim, kOne>(pairs())),
+        thread_(static_cast<int>(threadIdx.x) - W::kWorkers),
+        log_(kOne ? log_of_fours(pairs()) : 0) {}
+
+  __device__ __forceinline__ void run() {
+    if (kOne) put_norms();
+    next_ = unit_.start();
+#pragma unroll 1
+    for (int i = 0; i < W::kBuffers - 1; ++i) bring();
+    int tile = 0;
+#pragma unroll 1
+    for (int start = unit_.start(); start < unit_.end_key; start += T::kKeys, ++tile) {
+      finish(start, tile);
+      for (int team = 0; team < W::kTeams; ++team)
+        arrive_some(WideBarriers::ready(team, tile), W::kTeamThreads + W::kLoaders);
+      if (tile > 0) sync_some(WideBarriers::used(tile - 1), W::kThreads);
+      bring();
+    }
+  }
+
+ private:
+  using W = WideTileOf<kDim, kOne>;
+  using T = Tile<kDim>;
+
+  __device__ __forceinline__ int pairs() const {
+    return W::kPairs > 0 ? W::kPairs : job_.own.turns.pairs;
+  }
+  __device__ __forceinline__ PageTurns page_turns() const {
+    return PageTurns(plan_.turning, pairs());
+  }
+
+  /// Starts to bring the next tile, as a group of copies, which is empty behind the last one.
+  __device__ __forceinline__ void bring() {
+    if (next_ < unit_.end_key) {
+      if (next_ % kCachePage == 0 || from_ == nullptr)
+        from_ = cache_slot(job_.own.cache, rows_, job_.own.step, 0, unit_.kv_head,
+                           next_ / kCachePage * kCachePage);
+      const int place = plan_.buffers + buffer_ * W::kBufferBytes;
+      const std::byte* keys = from_ + next_ % kCachePage * (kDim * 2);
+      bring_part(keys, place);
+      if (!kOne)
+        bring_part(keys + static_cast<int64_t>(job_.own.cache.kv_heads) * (kCachePage * kDim * 2),
+                   place + T::kBytes);
+      next_ += T::kKeys;
+      buffer_ = buffer_ + 1 < W::kBuffers ? buffer_ + 1 : 0;
+    }
+    copy_commit();
+  }
+  /// Keys or values of a tile, zero where nobody sees them.
+  __device__ __forceinline__ void bring_part(const std::byte* from, int place) const {
+    constexpr int kPieces = kDim / 8;  // of 16 bytes
+    const bool all = next_ >= unit_.first_key && next_ + T::kKeys <= unit_.end_key;
+#pragma unroll 8
+    for (int i = thread_; i < T::kKeys * kPieces; i += W::kLoaders) {
+      const int key = i / kPieces, piece = i % kPieces;
+      auto* to = shared_at<std::byte>(place + (key * T::kStride + piece * 8) * 2);
+      copy_async_or_zero(to, from + (key * kDim + piece * 8) * 2,
+                         all || (next_ + key >= unit_.first_key && next_ + key < unit_.end_key));
+    }
+  }
+
+  /// Waits for the oldest tile that is on its way, and makes it ready.
+  __device__ __forceinline__ void finish(int start, int tile) {
+    if constexpr (!kOne) {
+      copy_wait<W::kBuffers - 2>();
+    } else {
+      KeyTurns<kDim, W::kPairs> turns[kFours];
+#pragma unroll
+      for (int i = 0; i < kFours; ++i)
+        turns[i].load(job_.own.turns, pairs(), start, thread_ + i * W::kLoaders, log_);
+      if (tile == 0 || start % kCachePage == 0) put_bases(start);
+      copy_wait<W::kBuffers - 2>();
+      sync_some(WideBarriers::kLoaders, W::kLoaders);
+      turn(start, tile, turns);
+    }
+  }
+
+  // Fours of pairs of a tile that a thread turns where their number is known.
+  static constexpr int kFours = W::kPairs > 0 ? W::kPairs / 4 * T::kKeys / W::kLoaders : 1;
+
+  /// The turned dimensions of keys, and zeros behind them.
+  __device__ __forceinline__ void turn(int start, int tile,
+                                       KeyTurns<kDim, W::kPairs> (&turns)[kFours]) const {
+    const int stride = turned_dims(pairs()) + 8, low = T::kKeys * stride;
+    const auto* keys = shared_at<const uint16_t>(plan_.buffers + tile % W::kBuffers * W::kBufferBytes);
+    auto* high = shared_at<uint16_t>(plan_.turned) + tile % 2 * 2 * low;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i)
+      turns[i].use(page_turns(), pairs(), thread_ + i * W::kLoaders, log_, keys, high, low);
+    if constexpr (W::kPairs == 0) {
+#pragma unroll 1
+      for (int i = thread_ + W::kLoaders; i < T::kKeys << log_; i += W::kLoaders) {
+        turns[0].load(job_.own.turns, pairs(), start, i, log_);
+        turns[0].use(page_turns(), pairs(), i, log_, keys, high, low);
+      }
+      const int padding = stride - 8 - 2 * pairs();
+      for (int i = thread_; i < T::kKeys * padding; i += W::kLoaders) {
+        const int to = i / padding * stride + 2 * pairs() + i % padding;
+        high[to] = high[low + to] = 0;
+      }
+    }
+  }
+  __device__ __forceinline__ void put_norms() const {
+    for (int i = thread_; i < pairs(); i += W::kLoaders)
+      page_turns().put_norm(i, __ldg(job_.k_norm + i), __ldg(job_.k_norm + i + kDim / 2));
+  }
+  __device__ __forceinline__ void put_bases(int start) const {
+    sync_some(WideBarriers::kLoaders, W::kLoaders);  // those of the page before have been used
+    const auto* base = reinterpret_cast<const float2*>(job_.own.turns.base) + start / kCachePage * pairs();
+    for (int i = thread_; i < pairs(); i += W::kLoaders) page_turns().put_base(i, __ldg(base + i));
+  }
+
+  const AttendJob& job_;
+  const WideUnit& unit_;
+  const RowGroup& rows_;
+  const WideAttendPlan plan_;
+  const int thread_, log_;
+  int next_ = 0, buffer_ = 0;        // the next tile to be brought, and where to
+  const std::byte* from_ = nullptr;  // its page: this head's keys
+};
+
+}  // namespace slip::backend::cuda
