@@ -17,10 +17,15 @@ inline constexpr int kMergedTogether = 8;  // added without asking whether there
 struct MergeWeights {
   float stays, joins;
 };
-/// Of a block whose highest score is `own`, between the highest before it and the highest with it. A query
-/// that has seen nothing yet, or sees nothing of the block, must not make NaN of that.
+/// What exponents are relative to: the highest score, or where nothing has been seen yet anything that makes
+/// zero, not NaN, of a score of nothing.
+__device__ __forceinline__ float exponent_base(float highest) {
+  return highest == kNothing ? 0.0f : highest;
+}
+/// Of a block whose highest score is `own`, between the highest before it and the highest with it.
 __device__ __forceinline__ MergeWeights merge_weights(float before, float own, float after) {
-  return {after == kNothing ? 1.0f : expf(before - after), own == kNothing ? 0.0f : expf(own - after)};
+  const float base = exponent_base(after);
+  return {expf(before - base), expf(own - base)};
 }
 /// Narrow and wide attention merge sums of values, and sums of weights, by this.
 __device__ __forceinline__ float merged(float before, float own, float stays, float joins) {

@@ -20,9 +20,11 @@ template <int kDim, bool kOne>
 class WideAttention {
  public:
   __device__ explicit WideAttention(const WideAttend& attend)
-      : attend_(attend), unit_(find_unit(attend, static_cast<int>(blockIdx.x), W::kQueriesPerBlock)) {}
+      : attend_(attend), unit_(*shared_at<WideUnit>(wide_attend_plan<kDim, kOne>(attend.job).unit)) {}
 
   __device__ __forceinline__ void run() const {
+    if (threadIdx.x < 32) find_unit(attend_, static_cast<int>(blockIdx.x), W::kQueriesPerBlock, unit_);
+    __syncthreads();
     WideQueries<kDim, kOne>(attend_, unit_).put();
     __syncthreads();
     if (static_cast<int>(threadIdx.x) >= W::kWorkers) {
@@ -39,7 +41,7 @@ class WideAttention {
   using T = Tile<kDim>;
   // Teams are warpgroups, which may have other numbers of registers than the block began with.
   static constexpr bool kMoves = W::kTeamThreads == 128;
-  static constexpr int kWorkerRegisters = 216, kLoaderRegisters = 72;
+  static constexpr int kWorkerRegisters = 224, kLoaderRegisters = 56;
 
   __device__ __forceinline__ void work() const {
     const int warp = static_cast<int>(threadIdx.x) / 32, team = warp / W::kMembers;
@@ -48,13 +50,14 @@ class WideAttention {
     const bool works = team * W::kTeamQueries < unit_.count, sliding = attend_.job.sliding;
     WideScores<kDim, kOne> scores(attend_, unit_, team, member);
     WideValues<kDim, kOne> values(attend_, team, member);
+    const int end = unit_.end_key;
     int tile = 0, buffer = 0, start = unit_.start();
     int block_end = KeyBlocks::start(sliding, KeyBlocks::of(sliding, start) + 1);
     if (team > 0) sync_some(WideBarriers::kBegin, W::kWorkers);
 #pragma unroll 1
-    while (start < unit_.end_key) {
+    while (start < end) {
       const int next = start + T::kKeys;
-      const bool more = next < unit_.end_key, ends = next >= block_end || !more;
+      const bool more = next < end, ends = next >= block_end || !more;
       sync_some(WideBarriers::ready(team, tile), W::kTeamThreads + W::kLoaders);
       if (works) {
         scores.score(tile, buffer);
@@ -77,7 +80,7 @@ class WideAttention {
   }
 
   const WideAttend& attend_;
-  const WideUnit unit_;
+  WideUnit& unit_;  // in shared memory: what is needed once must not take registers all the time
 };
 
 }  // namespace slip::backend::cuda

@@ -14,7 +14,7 @@ class WideKeys {
       : job_(attend.job),
         unit_(unit),
         rows_(attend.rows.group[unit.group]),
-        plan_(wide_attend_plan<kDim, kOne>(pairs())),
+        plan_(wide_attend_plan<kDim, kOne>(job_)),
         thread_(static_cast<int>(threadIdx.x) - W::kWorkers),
         log_(kOne ? log_of_fours(pairs()) : 0) {}
 
@@ -65,13 +65,22 @@ class WideKeys {
   /// Keys or values of a tile, zero where nobody sees them.
   __device__ __forceinline__ void bring_part(const std::byte* from, int place) const {
     constexpr int kPieces = kDim / 8;  // of 16 bytes
-    const bool all = next_ >= unit_.first_key && next_ + T::kKeys <= unit_.end_key;
-#pragma unroll 8
-    for (int i = thread_; i < T::kKeys * kPieces; i += W::kLoaders) {
-      const int key = i / kPieces, piece = i % kPieces;
-      auto* to = shared_at<std::byte>(place + (key * T::kStride + piece * 8) * 2);
-      copy_async_or_zero(to, from + (key * kDim + piece * 8) * 2,
-                         all || (next_ + key >= unit_.first_key && next_ + key < unit_.end_key));
+    constexpr int kAtOnce = W::kLoaders / kPieces < T::kKeys ? W::kLoaders / kPieces : int{T::kKeys};  // keys
+    const int own = thread_ / kPieces, piece = thread_ % kPieces;
+    if (kAtOnce * kPieces < W::kLoaders && own >= kAtOnce) return;
+    from += (own * kDim + piece * 8) * 2;
+    auto* to = shared_at<std::byte>(place + (own * T::kStride + piece * 8) * 2);
+    if (next_ >= unit_.first_key && next_ + T::kKeys <= unit_.end_key) {
+#pragma unroll
+      for (int key = 0; key < T::kKeys; key += kAtOnce)
+        copy_async(to + key * T::kStride * 2, from + key * kDim * 2);
+      return;
+    }
+#pragma unroll 1
+    for (int key = 0; key < T::kKeys; key += kAtOnce) {
+      const int at = next_ + own + key;
+      copy_async_or_zero(to + key * T::kStride * 2, from + key * kDim * 2,
+                         at >= unit_.first_key && at < unit_.end_key);
     }
   }
 

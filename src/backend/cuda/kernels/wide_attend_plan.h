@@ -18,6 +18,7 @@ struct WideTileOf {
   static constexpr int kTeamQueries = kQueryTiles * kQueries;
   static constexpr int kQueriesPerBlock = kTeams * kTeamQueries;
   static constexpr int kKeyTiles = T::kKeys / 8;
+  static constexpr int kScoreStride = T::kKeys + 8;  // pairs of keys of four queries lie in different banks
   static constexpr int kOutTiles = kDim / 8 / kMembers;  // of 8 dimensions, of a warp
   // Threads.
   static constexpr int kTeamThreads = kMembers * 32, kWorkers = kTeams * kTeamThreads, kLoaders = 128;
@@ -58,6 +59,21 @@ struct alignas(16) RowFactors {
   float sum;           // of all weights, in the end
 };
 
+/// What a block of threads works on: its queries, and the keys that they see.
+struct alignas(16) WideUnit {
+  int group = 0, kv_head = 0, first = 0, count = 0;  // queries
+  int share = 1;                                     // query heads of a kv head
+  int first_row = 0;                                 // of the group
+  int first_key = 0x7fffffff, end_key = 0;
+
+  __device__ __forceinline__ int row_of(int query) const { return first_row + (first + query) / share; }
+  __device__ __forceinline__ int head_of(int query) const {
+    return kv_head * share + (first + query) % share;
+  }
+  /// The first tile of keys.
+  __device__ __forceinline__ int start() const { return first_key / Tile<16>::kKeys * Tile<16>::kKeys; }
+};
+
 /// Places in shared memory.
 struct WideAttendPlan {
   int queries = 0;         // [team][tile of 16][stored step][high, low][lane][4]
@@ -65,9 +81,10 @@ struct WideAttendPlan {
   int buffers = 0;         // [kBuffers][keys, values]
   int turned = 0;          // [2][high, low][key]
   int turning = 0;         // PageTurns
-  int scores = 0;          // [team][member][query][key]; see score_place()
+  int scores = 0;          // [team][member][query][kScoreStride]
   int weights = 0;         // [team][high, low][query][kWeightStride]
   int factors = 0;         // [team][query] RowFactors
+  int unit = 0;            // WideUnit
   int end = 0;
 };
 
@@ -82,32 +99,18 @@ __host__ __device__ constexpr WideAttendPlan wide_attend_plan(int pairs) {
   plan.turned = plan.buffers + W::kBuffers * W::kBufferBytes;
   plan.turning = plan.turned + (kOne ? 2 * 2 * T::kKeys * (turned + 8) * 2 : 0);
   plan.scores = plan.turning + (kOne ? PageTurns::bytes(pairs) : 0);
-  plan.weights = plan.scores + W::kTeams * W::kMembers * W::kTeamQueries * T::kKeys * 4;
+  plan.weights = plan.scores + W::kTeams * W::kMembers * W::kTeamQueries * W::kScoreStride * 4;
   plan.factors = plan.weights + W::kTeams * 2 * W::kTeamQueries * T::kWeightStride * 2;
-  plan.end = plan.factors + W::kTeams * W::kTeamQueries * int{sizeof(RowFactors)};
+  plan.unit = plan.factors + W::kTeams * W::kTeamQueries * int{sizeof(RowFactors)};
+  plan.end = plan.unit + int{sizeof(WideUnit)};
   return plan;
 }
-
-/// A score among those of a warp, so that neither pairs of keys of eight queries nor fours of keys of four
-/// queries meet at the same banks.
-__device__ __forceinline__ int score_place(int query, int key) {
-  return query * 32 + (key ^ query % 4 * 8);
+/// A constant where the number of pairs is one.
+template <int kDim, bool kOne>
+__device__ __forceinline__ WideAttendPlan wide_attend_plan(const AttendJob& job) {
+  using W = WideTileOf<kDim, kOne>;
+  return wide_attend_plan<kDim, kOne>(W::kPairs > 0 ? W::kPairs : job.own.turns.pairs);
 }
-
-/// What a block of threads works on: its queries, and the keys that they see.
-struct WideUnit {
-  int group = 0, kv_head = 0, first = 0, count = 0;  // queries
-  int share = 1;                                     // query heads of a kv head
-  int first_row = 0;                                 // of the group
-  int first_key = 0x7fffffff, end_key = 0;
-
-  __device__ __forceinline__ int row_of(int query) const { return first_row + (first + query) / share; }
-  __device__ __forceinline__ int head_of(int query) const {
-    return kv_head * share + (first + query) % share;
-  }
-  /// The first tile of keys.
-  __device__ __forceinline__ int start() const { return first_key / Tile<16>::kKeys * Tile<16>::kKeys; }
-};
 
 /// By all lanes of a warp.
 __device__ inline void find_keys(const WideAttend& attend, WideUnit& unit) {
@@ -124,7 +127,8 @@ __device__ inline void find_keys(const WideAttend& attend, WideUnit& unit) {
   }
 }
 
-__device__ inline WideUnit find_unit(const WideAttend& attend, int index, int per_block) {
+/// By the first warp.
+__device__ inline void find_unit(const WideAttend& attend, int index, int per_block, WideUnit& to) {
   const int kv_heads = attend.job.own.cache.kv_heads;
   WideUnit unit;
   unit.share = attend.job.own.heads / kv_heads;
@@ -138,11 +142,11 @@ __device__ inline WideUnit find_unit(const WideAttend& attend, int index, int pe
       unit.kv_head = index % kv_heads;
       unit.first_row = attend.rows.group[g].first;
       find_keys(attend, unit);
-      return unit;
+      break;
     }
     index -= tiles * kv_heads;
   }
-  return unit;
+  if (threadIdx.x == 0) to = unit;
 }
 
 }  // namespace slip::backend::cuda

@@ -11,7 +11,7 @@ template <int kDim, bool kOne>
 class WideQueries {
  public:
   __device__ __forceinline__ WideQueries(const WideAttend& attend, const WideUnit& unit)
-      : job_(attend.job), unit_(unit), plan_(wide_attend_plan<kDim, kOne>(job_.own.turns.pairs)) {}
+      : job_(attend.job), unit_(unit), plan_(wide_attend_plan<kDim, kOne>(job_)) {}
 
   /// By all threads.
   __device__ void put() const {

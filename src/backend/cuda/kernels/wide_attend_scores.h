@@ -12,7 +12,7 @@ template <int kDim, bool kOne>
 class WideScores {
  public:
   __device__ __forceinline__ WideScores(const WideAttend& attend, const WideUnit& unit, int team, int member)
-      : plan_(wide_attend_plan<kDim, kOne>(attend.job.own.turns.pairs)),
+      : plan_(wide_attend_plan<kDim, kOne>(attend.job)),
         turned_steps_(!kOne           ? 0
                       : W::kPairs > 0 ? turned_dims(W::kPairs) / 16
                                       : turned_dims(attend.job.own.turns.pairs) / 16),
@@ -84,7 +84,8 @@ class WideScores {
     return shared_at<RowFactors>(plan_.factors)[team_ * W::kTeamQueries + own_query(round)];
   }
   __device__ __forceinline__ float* scores_of(int member) const {
-    return shared_at<float>(plan_.scores) + (team_ * W::kMembers + member) * W::kTeamQueries * T::kKeys;
+    return shared_at<float>(plan_.scores) +
+           (team_ * W::kMembers + member) * W::kTeamQueries * W::kScoreStride;
   }
 
   /// The operands of 16 queries at 16 dimensions.
@@ -146,7 +147,7 @@ class WideScores {
 
   __device__ __forceinline__ void put(
       const float (&sums)[T::kTogether][W::kQueryTiles][W::kKeyTiles][4]) const {
-    float* to = scores_of(member_);
+    float* to = scores_of(member_) + lane_ / 4 * W::kScoreStride + 2 * (lane_ % 4);
 #pragma unroll
     for (int q = 0; q < W::kQueryTiles; ++q) {
 #pragma unroll
@@ -159,8 +160,7 @@ class WideScores {
         }
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          *reinterpret_cast<float2*>(
-              to + score_place(q * kQueries + lane_ / 4 + 8 * half, key * 8 + 2 * (lane_ % 4))) =
+          *reinterpret_cast<float2*>(to + (q * kQueries + 8 * half) * W::kScoreStride + key * 8) =
               make_float2(all[2 * half], all[2 * half + 1]);
       }
     }
@@ -172,7 +172,7 @@ class WideScores {
     float x[4] = {};
 #pragma unroll
     for (int member = 0; member < W::kMembers; ++member) {
-      const float4 four = *reinterpret_cast<const float4*>(scores_of(member) + score_place(q, key));
+      const float4 four = *reinterpret_cast<const float4*>(scores_of(member) + q * W::kScoreStride + key);
       x[0] += four.x;
       x[1] += four.y;
       x[2] += four.z;
@@ -187,9 +187,9 @@ class WideScores {
     }
 #pragma unroll
     for (int mask = 4; mask > 0; mask /= 2) highest = fmaxf(highest, shuffle_xor(highest, mask));
-    const float rescale = highest == kNothing ? 1.0f : expf(query.most - highest);
+    const float base = exponent_base(highest), rescale = expf(query.most - base);
 #pragma unroll
-    for (float& one : x) one = one == kNothing ? 0.0f : expf(one - highest);
+    for (float& one : x) one = expf(one - base);
     put_weights(q, key, x);
     query.total = fmaf(query.total, rescale, sum_of(x));
     query.most = highest;

@@ -10,7 +10,7 @@ template <int kDim, bool kOne>
 class WideValues {
  public:
   __device__ __forceinline__ WideValues(const WideAttend& attend, int team, int member)
-      : plan_(wide_attend_plan<kDim, kOne>(attend.job.own.turns.pairs)),
+      : plan_(wide_attend_plan<kDim, kOne>(attend.job)),
         lane_(static_cast<int>(threadIdx.x) % 32),
         team_(team),
         first_dim_(member * W::kOutTiles * 8) {}
