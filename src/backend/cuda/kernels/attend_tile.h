@@ -156,7 +156,9 @@ struct KeyTurns {
     const int key = index >> log, pair = (index - (key << log)) * 4;
     if (is_there(key, pair, pairs)) turn.load_page(turns, pairs, start % kCachePage + key, pair);
   }
-  __device__ __forceinline__ void use(const PageTurns& page, int pairs, int index, int log, const uint16_t* n,
+  /// `page`: PageTurns, or what has the same in registers.
+  template <typename Page>
+  __device__ __forceinline__ void use(const Page& page, int pairs, int index, int log, const uint16_t* n,
                                       uint16_t* high, int low) {
     const int key = index >> log, four = index - (key << log), pair = four * 4;
     if (!is_there(key, pair, pairs)) return;

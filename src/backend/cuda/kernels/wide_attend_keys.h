@@ -7,6 +7,22 @@
 
 namespace slip::backend::cuda {
 
+/// PageTurns of the one four of pairs that a thread always turns, in registers.
+struct OwnTurns {
+  float4 all[4];
+
+  __device__ __forceinline__ float4 get(int which, int) const { return all[which]; }
+  __device__ __forceinline__ void load_base(const Turns& turns, int pairs, int page, int four) {
+    const auto* from = reinterpret_cast<const float4*>(turns.base) + (page * pairs + four * 4) / 2;
+    all[0] = __ldg(from);
+    all[1] = __ldg(from + 1);
+  }
+  __device__ __forceinline__ void load_norm(const float* norm, int half, int four) {
+    all[2] = __ldg(reinterpret_cast<const float4*>(norm) + four);
+    all[3] = __ldg(reinterpret_cast<const float4*>(norm + half) + four);
+  }
+};
+
 template <int kDim, bool kOne>
 class WideKeys {
  public:
@@ -19,7 +35,11 @@ class WideKeys {
         log_(kOne ? log_of_fours(pairs()) : 0) {}
 
   __device__ __forceinline__ void run() {
-    if (kOne) put_norms();
+    if constexpr (kHolds) {
+      own_.load_norm(job_.k_norm, kDim / 2, own_four());
+    } else if (kOne) {
+      put_norms();
+    }
     next_ = unit_.start();
 #pragma unroll 1
     for (int i = 0; i < W::kBuffers - 1; ++i) bring();
@@ -89,33 +109,45 @@ class WideKeys {
     if constexpr (!kOne) {
       copy_wait<W::kBuffers - 2>();
     } else {
-      KeyTurns<kDim, W::kPairs> turns[kFours];
+      const bool new_page = tile == 0 || start % kCachePage == 0;
+      Fours turns[kFours];
 #pragma unroll
-      for (int i = 0; i < kFours; ++i)
-        turns[i].load(job_.own.turns, pairs(), start, thread_ + i * W::kLoaders, log_);
-      if (tile == 0 || start % kCachePage == 0) put_bases(start);
+      for (int i = 0; i < kFours; ++i) load(turns[i], start, i);
+      if constexpr (kHolds) {
+        if (new_page) own_.load_base(job_.own.turns, pairs(), start / kCachePage, own_four());
+      } else {
+        if (new_page) put_bases(start);
+      }
       copy_wait<W::kBuffers - 2>();
       sync_some(WideBarriers::kLoaders, W::kLoaders);
       turn(start, tile, turns);
     }
   }
 
-  // Fours of pairs of a tile that a thread turns where their number is known.
+  using Fours = KeyTurns<kDim, W::kPairs>;
+  // Where the number of pairs is known, fours of a tile that a thread turns, which are the same four of keys.
   static constexpr int kFours = W::kPairs > 0 ? W::kPairs / 4 * T::kKeys / W::kLoaders : 1;
+  static constexpr bool kHolds = W::kPairs > 0;
+  static_assert(!kHolds || W::kLoaders % (W::kPairs / 4) == 0);
+  __device__ __forceinline__ int own_four() const {
+    return thread_ & ((1 << log_) - 1);
+  }
+  __device__ __forceinline__ void load(Fours& turns, int start, int which) const {
+    turns.load(job_.own.turns, pairs(), start, thread_ + which * W::kLoaders, log_);
+  }
 
   /// The turned dimensions of keys, and zeros behind them.
-  __device__ __forceinline__ void turn(int start, int tile,
-                                       KeyTurns<kDim, W::kPairs> (&turns)[kFours]) const {
+  __device__ __forceinline__ void turn(int start, int tile, Fours (&turns)[kFours]) const {
     const int stride = turned_dims(pairs()) + 8, low = T::kKeys * stride;
     const auto* keys = shared_at<const uint16_t>(plan_.buffers + tile % W::kBuffers * W::kBufferBytes);
     auto* high = shared_at<uint16_t>(plan_.turned) + tile % 2 * 2 * low;
+    if constexpr (kHolds) {
 #pragma unroll
-    for (int i = 0; i < kFours; ++i)
-      turns[i].use(page_turns(), pairs(), thread_ + i * W::kLoaders, log_, keys, high, low);
-    if constexpr (W::kPairs == 0) {
-#pragma unroll 1
-      for (int i = thread_ + W::kLoaders; i < T::kKeys << log_; i += W::kLoaders) {
-        turns[0].load(job_.own.turns, pairs(), start, i, log_);
+      for (int i = 0; i < kFours; ++i)
+        turns[i].use(own_, pairs(), thread_ + i * W::kLoaders, log_, keys, high, low);
+    } else {
+      for (int i = thread_; i < T::kKeys << log_; i += W::kLoaders) {
+        if (i != thread_) turns[0].load(job_.own.turns, pairs(), start, i, log_);
         turns[0].use(page_turns(), pairs(), i, log_, keys, high, low);
       }
       const int padding = stride - 8 - 2 * pairs();
@@ -142,6 +174,7 @@ class WideKeys {
   const int thread_, log_;
   int next_ = 0, buffer_ = 0;        // the next tile to be brought, and where to
   const std::byte* from_ = nullptr;  // its page: this head's keys
+  OwnTurns own_;
 };
 
 }  // namespace slip::backend::cuda

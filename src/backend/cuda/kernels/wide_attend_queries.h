@@ -19,18 +19,19 @@ class WideQueries {
     const int steps = T::kSteps + turned_steps, tiles = W::kTeams * W::kQueryTiles;
     for (int i = static_cast<int>(threadIdx.x); i < tiles * steps * 32; i += W::kThreads) {
       const int lane = i % 32, step = i / 32 % steps, tile = i / 32 / steps;
-      const bool plain = step < T::kSteps;
+      const bool plain = step < T::kSteps;  // of all lanes of a warp
       if (plain && W::is_left_out(step)) continue;
+      const int column = step % T::kSteps * 16 + 2 * (lane % 4);
+      float2 x[4];
+      read_queries(tile * kQueries + lane / 4, [&](int part, const float* query) {
+        const int at = column + 8 * (part / 2);
+        x[part] = plain ? read(query, at) : read_turned(query, at);
+      });
       uint32_t high[4], low[4];
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
-        const int q = tile * kQueries + lane / 4 + 8 * (part % 2), at = 2 * (lane % 4) + 8 * (part / 2);
-        Split split{0, 0};
-        if (q < unit_.count) {
-          const float* query =
-              job_.own.query + unit_.row_of(q) * job_.own.query_stride + unit_.head_of(q) * kDim;
-          split = plain ? read(query, step * 16 + at) : read_turned(query, (step - T::kSteps) * 16 + at);
-        }
+        if (tile * kQueries + lane / 4 + 8 * (part % 2) >= unit_.count) x[part] = make_float2(0, 0);
+        const Split split = split_bf16(x[part].x, x[part].y);
         high[part] = split.high;
         low[part] = split.low;
       }
@@ -45,26 +46,40 @@ class WideQueries {
   using W = WideTileOf<kDim, kOne>;
   using T = Tile<kDim>;
 
+  /// Calls `with` for the four parts of an operand, of two queries; where one is not there, of another.
+  template <typename With>
+  __device__ __forceinline__ void read_queries(int first, const With& with) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int q = min(first + 8 * half, unit_.count - 1);
+      const float* query = job_.own.query + unit_.row_of(q) * job_.own.query_stride + unit_.head_of(q) * kDim;
+      with(half, query);
+      with(half + 2, query);
+    }
+  }
+
   /// Two dimensions, as multiplied with what the cache holds.
-  __device__ __forceinline__ Split read(const float* query, int dim) const {
+  __device__ __forceinline__ float2 read(const float* query, int dim) const {
     float2 both = *reinterpret_cast<const float2*>(query + dim);
     if (kOne) {
-      both.x = turns(dim) ? 0 : both.x * __ldg(job_.k_norm + dim);
-      both.y = turns(dim + 1) ? 0 : both.y * __ldg(job_.k_norm + dim + 1);
+      const float2 norm = __ldg(reinterpret_cast<const float2*>(job_.k_norm + dim));
+      both.x = turns(dim) ? 0 : both.x * norm.x;
+      both.y = turns(dim + 1) ? 0 : both.y * norm.y;
     }
-    return split_bf16(both.x, both.y);
+    return both;
   }
   __device__ __forceinline__ bool turns(int dim) const {
     return dim % (kDim / 2) < job_.own.turns.pairs;
   }
 
   /// Two of the turned dimensions: those of the first half, then those of the second, then zeros.
-  __device__ __forceinline__ Split read_turned(const float* query, int index) const {
+  __device__ __forceinline__ float2 read_turned(const float* query, int index) const {
     const int pairs = job_.own.turns.pairs;
     const auto at = [&](int i) {
-      return i < pairs ? query[i] : i < 2 * pairs ? query[kDim / 2 + i - pairs] : 0.0f;
+      const float value = query[i < pairs ? i : min(kDim / 2 + i - pairs, kDim - 1)];
+      return i < 2 * pairs ? value : 0.0f;
     };
-    return split_bf16(at(index), at(index + 1));
+    return make_float2(at(index), at(index + 1));
   }
 
   const AttendJob& job_;
