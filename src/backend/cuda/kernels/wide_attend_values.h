@@ -34,7 +34,8 @@ class WideValues {
     const uint16_t* values =
         shared_at<const uint16_t>(plan_.buffers + buffer * W::kBufferBytes + (kOne ? 0 : T::kBytes)) +
         lane_ * T::kStride + first_dim_;
-    constexpr int kTogether = 2;  // tiles of eight dimensions whose sums take turns
+    // Tiles of eight dimensions whose sums take turns, because each must wait for the one before.
+    constexpr int kMost = 8 / W::kQueryTiles, kTogether = kMost < W::kOutTiles ? kMost : W::kOutTiles;
 #pragma unroll
     for (int tile = 0; tile < W::kOutTiles; tile += kTogether) {
       uint32_t v[kTogether][4];
