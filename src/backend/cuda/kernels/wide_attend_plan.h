@@ -80,7 +80,7 @@ struct WideAttendPlan {
   int turned_queries = 0;  // the same of the turned dimensions
   int buffers = 0;         // [kBuffers][keys, values]
   int turned = 0;          // [2][high, low][key]
-  int turning = 0;         // PageTurns
+  int turning = 0;         // PageTurns, where threads have no four of pairs of their own
   int scores = 0;          // [team][member][query][kScoreStride]
   int weights = 0;         // [team][high, low][query][kWeightStride]
   int factors = 0;         // [team][query] RowFactors
@@ -98,7 +98,7 @@ __host__ __device__ constexpr WideAttendPlan wide_attend_plan(int pairs) {
   plan.buffers = plan.turned_queries + tiles * (turned / 16) * 1024;
   plan.turned = plan.buffers + W::kBuffers * W::kBufferBytes;
   plan.turning = plan.turned + (kOne ? 2 * 2 * T::kKeys * (turned + 8) * 2 : 0);
-  plan.scores = plan.turning + (kOne ? PageTurns::bytes(pairs) : 0);
+  plan.scores = plan.turning + (kOne && W::kPairs == 0 ? PageTurns::bytes(pairs) : 0);
   plan.weights = plan.scores + W::kTeams * W::kMembers * W::kTeamQueries * W::kScoreStride * 4;
   plan.factors = plan.weights + W::kTeams * 2 * W::kTeamQueries * T::kWeightStride * 2;
   plan.unit = plan.factors + W::kTeams * W::kTeamQueries * int{sizeof(RowFactors)};

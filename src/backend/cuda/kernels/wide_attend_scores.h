@@ -34,18 +34,17 @@ class WideScores {
     float sums[T::kTogether][W::kQueryTiles][W::kKeyTiles][4] = {};
     const uint16_t* keys = shared_at<const uint16_t>(plan_.buffers + buffer * W::kBufferBytes) +
                            columns_place(lane_, T::kStride);
+    const int first = member_ * T::kTogether * T::kStepsPerWarp;
+    // Of large heads with K = V, a part is left out, and then it is the first of two.
+    if (kLeavesOut && W::is_left_out(first)) {
+      add_steps<1, T::kTogether>(sums, first, keys);
+    } else {
+      add_steps<0, T::kTogether>(sums, first, keys);
+    }
+    if (kOne) {
 #pragma unroll
-    for (int part = 0; part < T::kTogether; ++part) {
-      const int first = (member_ * T::kTogether + part) * T::kStepsPerWarp;
-      if (!W::is_left_out(first) || W::kLeftOut < T::kStepsPerWarp) {
-#pragma unroll
-        for (int s = 0; s < T::kStepsPerWarp; ++s) {
-          if (W::kLeftOut < T::kStepsPerWarp && W::is_left_out(first + s)) continue;
-          add(sums[part], plan_.queries + W::stored_step(first + s) * 1024, W::kStoredSteps,
-              keys + (first + s) * 16);
-        }
-      }
-      if (kOne) add_turned(sums[part], member_ * T::kTogether + part, tile);
+      for (int part = 0; part < T::kTogether; ++part)
+        add_turned(sums[part], member_ * T::kTogether + part, tile);
     }
     put(sums);
   }
@@ -110,15 +109,30 @@ class WideScores {
     }
   }
 
-  /// 16 dimensions: of the first tile of queries, of which every one has so many steps, at `place`.
-  __device__ __forceinline__ void add(Sums& sums, int place, int steps, const uint16_t* keys) const {
-    uint32_t high[W::kQueryTiles][4], low[W::kQueryTiles][4], b[2][4];
+  static constexpr bool kLeavesOut = W::kLeftOut == T::kStepsPerWarp && T::kTogether == 2;
+
+  /// The dimensions of parts [kFrom, kEnd) of this warp, by turns, so that sums need not wait for themselves.
+  template <int kFrom, int kEnd>
+  __device__ __forceinline__ void add_steps(Sums (&sums)[T::kTogether], int first,
+                                            const uint16_t* keys) const {
 #pragma unroll
-    for (int q = 0; q < W::kQueryTiles; ++q)
-      load(place + (team_ * W::kQueryTiles + q) * steps * 1024, high[q], low[q]);
-    load(keys, T::kStride, b);
-    multiply(sums, high, b);
-    multiply(sums, low, b);
+    for (int s = 0; s < T::kStepsPerWarp; ++s) {
+      uint32_t high[kEnd][W::kQueryTiles][4], low[kEnd][W::kQueryTiles][4], b[kEnd][2][4];
+      if (!kLeavesOut && W::is_left_out(first + s)) continue;
+#pragma unroll
+      for (int part = kFrom; part < kEnd; ++part) {
+        const int step = first + part * T::kStepsPerWarp + s;
+#pragma unroll
+        for (int q = 0; q < W::kQueryTiles; ++q)
+          load(plan_.queries + ((team_ * W::kQueryTiles + q) * W::kStoredSteps + W::stored_step(step)) * 1024,
+               high[part][q], low[part][q]);
+        load(keys + step * 16, T::kStride, b[part]);
+      }
+#pragma unroll
+      for (int part = kFrom; part < kEnd; ++part) multiply(sums[part], high[part], b[part]);
+#pragma unroll
+      for (int part = kFrom; part < kEnd; ++part) multiply(sums[part], low[part], b[part]);
+    }
   }
   /// Turned dimensions, of which steps of 16 are dealt out to the parts.
   __device__ __forceinline__ void add_turned(Sums& sums, int part, int tile) const {
