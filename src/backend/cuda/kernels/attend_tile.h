@@ -105,10 +105,6 @@ __host__ __device__ constexpr AttendPlan<kDim, kOne> attend_plan(int pairs) {
   return plan;
 }
 
-__device__ __forceinline__ uint32_t two_at(const uint16_t* from) {
-  return *reinterpret_cast<const uint32_t*>(from);
-}
-
 /// Where a lane's row begins for load_matrices() of the operand with 16 rows: rows 0 to 7, then 8 to 15, of
 /// eight columns, then the same of the next eight. In bf16 from the operand's start.
 __device__ __forceinline__ int rows_place(int lane, int stride) {
