@@ -39,5 +39,6 @@ inline double best_of(Gpu& gpu, StepList& list, int skipped, const Step* step = 
 
 void time_attend(Gpu& gpu, const DeviceMemory& memory, const DeviceMemory& floats);
 void time_wide(Gpu& gpu, const DeviceMemory& weights);
+void time_wide_attend(Gpu& gpu, const DeviceMemory& cache, const DeviceMemory& floats);
 
 }  // namespace slip::backend::cuda

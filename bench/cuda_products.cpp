@@ -3,7 +3,7 @@
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
 // `cuda_products quick [name]` times width 1 of 4-bit matrices only, of one shape if asked to, `cuda_products
 // wide` the products of wide passes by warps and by warpgroups, `cuda_products tensor` the tensor cores
-// alone, `cuda_products attend` attention.
+// alone, `cuda_products attend` attention, `cuda_products wide_attend` that of wide passes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -108,6 +108,8 @@ void run(int argc, char** argv) {
 
   if (wide) return time_wide(gpu, weights);
   if (attend) return time_attend(gpu, weights, activations);
+  if (argc > 1 && std::strcmp(argv[1], "wide_attend") == 0)
+    return time_wide_attend(gpu, weights, activations);
   if (argc > 1 && std::strcmp(argv[1], "tensor") == 0) return time_tensor_cores(gpu);
   const char* only = quick && argc > 2 ? argv[2] : "";
   if (*only == 0) {

@@ -53,6 +53,7 @@ if(SLIP_HAVE_CUDA)
 
   add_executable(cuda_products EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/cuda_products.cpp
                                ${PROJECT_SOURCE_DIR}/bench/cuda_attend.cpp ${PROJECT_SOURCE_DIR}/bench/cuda_wide.cpp
+                               ${PROJECT_SOURCE_DIR}/bench/cuda_wide_attend.cpp
                                ${PROJECT_SOURCE_DIR}/bench/tensor_rate.cu)
   target_compile_options(cuda_products PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_options}>")
   target_link_libraries(cuda_products PRIVATE slip_cuda)

@@ -18,11 +18,17 @@ struct Heads {
   bool sliding, k_is_v;
   int first_key;  // of the first row
   int position;   // its own
+  int span = 1;   // rows that see one another, as those of an image do
 };
 const Heads kHeads[] = {
     {"sliding_256", 256, 4, 2, 128, true, false, 37, 130},
+    {"sliding_256_spans", 256, 4, 2, 128, true, false, 37, 130, 8},
     {"full_512", 512, 3, 1, 64, false, false, 0, 100},
+    {"full_512_spans", 512, 3, 1, 64, false, false, 230, 300, 20},
     {"full_512_one_vector", 512, 8, 1, 64, false, true, 0, 100},
+    {"full_512_one_vector_pages", 512, 2, 1, 64, false, true, 200, 480},
+    {"full_512_one_vector_far", 512, 2, 1, 64, false, true, 8100, 8500, 16},
+    {"full_256_one_vector", 256, 4, 2, 32, false, true, 3, 100},
     {"full_64_one_vector_padded", 64, 2, 2, 5, false, true, 0, 70},
     {"full_128_far", 128, 2, 1, 16, false, false, 8000, 8800},
     {"full_64_one_vector_farther", 64, 2, 1, 8, false, true, 32000, 33800},
@@ -73,7 +79,7 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
   for (int n = 0; n < kRows; ++n) {
     StepRow row{.position = shape.position + n, .group = 0, .first = {}, .end = {}};
     row.first[kind] = shape.sliding ? shape.first_key + n : shape.first_key;
-    row.end[kind] = row.position + 1;
+    row.end[kind] = shape.position + (n / shape.span + 1) * shape.span;
     rows.push_back(row);
   }
   AttendJob job;

@@ -295,7 +295,11 @@ class Attention : AttendInputs<kDim, kOne> {
     const QuerySeen sees = load_words(at<const QuerySeen>(P::kSeen) + warp);
     float score = 0;
 #pragma unroll
-    for (int w = 0; w < T::kSplit; ++w) score += scores[w * kQueries * T::kScoreStride];
+    for (int w = 0; w < T::kSplit; w += T::kTogether) {
+      float some = scores[w * kQueries * T::kScoreStride];
+      if (T::kTogether == 2) some += scores[(w + 1) * kQueries * T::kScoreStride];
+      score += some;
+    }
     const bool seen = start + lane >= sees.first && start + lane < sees.end;
     const float highest = fmaxf(warp_highest(seen ? score : kNothing), most_);
     factor_ = highest == kNothing ? 1.0f : expf(most_ - highest);

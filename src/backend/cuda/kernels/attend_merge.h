@@ -1,8 +1,9 @@
 // The second phase of attention: a warp takes 32 dimensions of a row and head, one a lane, and adds up what
-// blocks of keys left of them, in the order of position. Bytes: the partial sums once, from the second-level
-// cache through shared memory. Waiting for them is most of what it costs, so a warp has 40 blocks of keys
-// under way, more than windows have, and where few warps have work, as in steps of one row, each has the
-// space of others as well and up to eight times as many.
+// blocks of keys left of them, in the order of position, always relative to the highest score so far: so wide
+// passes, which walk along the keys, need not know the highest of all before they begin. Bytes: the partial
+// sums once, from the second-level cache through shared memory. Waiting for them is most of what it costs, so
+// a warp has 40 blocks of keys under way, more than windows have, and where few warps have work, as in steps
+// of one row, each has the space of others as well and up to eight times as many.
 #pragma once
 
 #include "backend/cuda/kernels/attend_tile.h"
@@ -12,10 +13,29 @@ namespace slip::backend::cuda {
 inline constexpr int kMergedDims = 32, kMergedAtOnce = 40;
 inline constexpr int kMergedTogether = 8;  // added without asking whether there are so many
 
+/// How a block of keys joins those before it: what there is stays so much, and the block weighs so much.
+struct MergeWeights {
+  float stays, joins;
+};
+/// What exponents are relative to: the highest score, or where nothing has been seen yet anything that makes
+/// zero, not NaN, of a score of nothing.
+__device__ __forceinline__ float exponent_base(float highest) {
+  return highest == kNothing ? 0.0f : highest;
+}
+/// Of a block whose highest score is `own`, between the highest before it and the highest with it.
+__device__ __forceinline__ MergeWeights merge_weights(float before, float own, float after) {
+  const float base = exponent_base(after);
+  return {expf(before - base), expf(own - base)};
+}
+/// Narrow and wide attention merge sums of values, and sums of weights, by this.
+__device__ __forceinline__ float merged(float before, float own, float stays, float joins) {
+  return fmaf(joins, own, before * stays);
+}
+
 /// What is under way together: some of it for every warp.
 struct alignas(16) MergeSpace {
   float parts[kMergedAtOnce][kMergedDims];
-  float2 weights[kMergedAtOnce];  // how much a block weighs, and the sum it has
+  float4 weights[kMergedAtOnce];  // MergeWeights of a block, and the sum it has
 };
 inline constexpr int kMergeBytes = kWarps * static_cast<int>(sizeof(MergeSpace));
 inline constexpr int kMostMergeSpaces = 8;  // of a warp
@@ -47,6 +67,29 @@ __device__ __forceinline__ void bring_parts(const float* from, int dims, int cou
   copy_commit();
 }
 
+/// What the next blocks of keys weigh, a lane having two of them: each relative to the highest score up to
+/// it, `before` being that of all earlier ones. Returns the highest of all.
+__device__ __forceinline__ float put_weights(const float2 (&own)[2], float before, int lane,
+                                             MergeSpace& space) {
+  float first = own[0].x, second = own[1].x;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {  // the first of a warp belong to all, so nobody is left out
+    first = fmaxf(first, shuffle(first, max(lane - step, 0)));
+    if (step < kMergedAtOnce - 32) second = fmaxf(second, shuffle(second, max(lane - step, 0)));
+  }
+  first = fmaxf(first, before);
+  const float middle = shuffle(first, 31);
+  second = fmaxf(second, middle);
+  const auto put = [&](int at, float2 block, float up_to, float highest_before) {
+    const float earlier = shuffle(up_to, max(lane - 1, 0));
+    const MergeWeights weights = merge_weights(lane == 0 ? highest_before : earlier, block.x, up_to);
+    if (at < kMergedAtOnce) space.weights[at] = make_float4(weights.stays, weights.joins, block.y, 0);
+  };
+  put(lane, own[0], first, before);
+  put(lane + 32, own[1], second, middle);
+  return shuffle(second, kMergedAtOnce - 33);
+}
+
 /// All blocks of keys of a row and head: this lane's dimension of 32.
 __device__ __forceinline__ float merge_blocks(const float2* weights, const float* partials, int dims,
                                               int count, MergeSpace* space, int spaces) {
@@ -61,16 +104,11 @@ __device__ __forceinline__ float merge_blocks(const float2* weights, const float
 #pragma unroll 1
   for (int i = 0; i < spaces; ++i) bring(i * kMergedAtOnce, i);
   float2 own[2] = {weight_of(lane), weight_of(lane + 32)};
-  float highest = fmaxf(own[0].x, own[1].x);
-#pragma unroll 8
-  for (int block = lane + 64; block < count; block += 32) highest = fmaxf(highest, weight_of(block).x);
-  highest = warp_highest(highest);
-  float sum = 0, value = 0;
+  float sum = 0, value = 0, highest = kNothing;
 #pragma unroll 1
   for (int base = 0, at = 0; base < count; base += kMergedAtOnce, at = at + 1 < spaces ? at + 1 : 0) {
     MergeSpace& here = space[at];
-    here.weights[lane] = make_float2(expf(own[0].x - highest), own[0].y);
-    if (lane + 32 < kMergedAtOnce) here.weights[lane + 32] = make_float2(expf(own[1].x - highest), own[1].y);
+    highest = put_weights(own, highest, lane, here);
     own[0] = weight_of(base + kMergedAtOnce + lane);
     own[1] = weight_of(base + kMergedAtOnce + lane + 32);
     await_oldest(spaces);
@@ -79,12 +117,10 @@ __device__ __forceinline__ float merge_blocks(const float2* weights, const float
     for (int first = 0; first < kMergedAtOnce; first += kMergedTogether) {
       if (base + first >= count) break;
 #pragma unroll
-      for (int j = first; j < first + kMergedTogether; j += 2) {
-        const auto two = *reinterpret_cast<const float4*>(here.weights + j);
-        sum = fmaf(two.x, two.y, sum);
-        value = fmaf(two.x, here.parts[j][lane], value);
-        sum = fmaf(two.z, two.w, sum);
-        value = fmaf(two.z, here.parts[j + 1][lane], value);
+      for (int j = first; j < first + kMergedTogether; ++j) {
+        const float4 block = here.weights[j];
+        sum = merged(sum, block.z, block.x, block.y);
+        value = merged(value, here.parts[j][lane], block.x, block.y);
       }
     }
     __syncwarp();  // all have been used

@@ -19,6 +19,7 @@ struct Tile {
   static constexpr int kSplit = kSteps < 4    ? kSteps
                                 : kDim == 512 ? 8
                                               : 4;  // groups of warps that share the dimensions
+  static constexpr int kTogether = kSplit == 8 ? 2 : 1;  // neighbours of those, whose sums are added first
   static constexpr int kStepsPerWarp = kSteps / kSplit;
   static constexpr int kBytes = kKeys * kStride * 2;       // of keys or values
   static constexpr int kOwnQueries = kSplit == 8 ? 2 : 1;  // eights of queries a warp scores
@@ -104,10 +105,6 @@ __host__ __device__ constexpr AttendPlan<kDim, kOne> attend_plan(int pairs) {
   return plan;
 }
 
-__device__ __forceinline__ uint32_t two_at(const uint16_t* from) {
-  return *reinterpret_cast<const uint32_t*>(from);
-}
-
 /// Where a lane's row begins for load_matrices() of the operand with 16 rows: rows 0 to 7, then 8 to 15, of
 /// eight columns, then the same of the next eight. In bf16 from the operand's start.
 __device__ __forceinline__ int rows_place(int lane, int stride) {
@@ -155,7 +152,9 @@ struct KeyTurns {
     const int key = index >> log, pair = (index - (key << log)) * 4;
     if (is_there(key, pair, pairs)) turn.load_page(turns, pairs, start % kCachePage + key, pair);
   }
-  __device__ __forceinline__ void use(const PageTurns& page, int pairs, int index, int log, const uint16_t* n,
+  /// `page`: PageTurns, or what has the same in registers.
+  template <typename Page>
+  __device__ __forceinline__ void use(const Page& page, int pairs, int index, int log, const uint16_t* n,
                                       uint16_t* high, int low) {
     const int key = index >> log, four = index - (key << log), pair = four * 4;
     if (!is_there(key, pair, pairs)) return;

@@ -2,30 +2,43 @@
 #include "backend/cuda/kernels/wide_attend.h"
 
 #include <string>
+#include <type_traits>
 
 #include "backend/cuda/kernels/launch.h"
 
 namespace slip::backend::cuda {
 namespace {
 
-template <int kDim>
-__global__ void __launch_bounds__(kWideThreads, 1) wide_attend(const __grid_constant__ WideAttend job) {
-  WideAttention<kDim>(job).run();
+template <int kDim, bool kOne>
+__global__ void __launch_bounds__(WideTileOf<kDim, kOne>::kThreads, 1)
+    wide_attend(const __grid_constant__ WideAttend job) {
+  WideAttention<kDim, kOne>(job).run();
 }
 
-/// Calls `with` with the kernel for a head size and its WideTileOf.
+/// Calls `with` with a head size.
 template <typename With>
 void pick(int head_dim, const With& with) {
   switch (head_dim) {
-    case 16: return with(wide_attend<16>, std::integral_constant<int, 16>{});
-    case 32: return with(wide_attend<32>, std::integral_constant<int, 32>{});
-    case 64: return with(wide_attend<64>, std::integral_constant<int, 64>{});
-    case 128: return with(wide_attend<128>, std::integral_constant<int, 128>{});
-    case 256: return with(wide_attend<256>, std::integral_constant<int, 256>{});
-    case 512: return with(wide_attend<512>, std::integral_constant<int, 512>{});
+    case 16: return with(std::integral_constant<int, 16>{});
+    case 32: return with(std::integral_constant<int, 32>{});
+    case 64: return with(std::integral_constant<int, 64>{});
+    case 128: return with(std::integral_constant<int, 128>{});
+    case 256: return with(std::integral_constant<int, 256>{});
+    case 512: return with(std::integral_constant<int, 512>{});
     default: break;
   }
   fail_gpu("the CUDA kernels have no heads of size " + std::to_string(head_dim) + "; use --device cpu");
+}
+
+template <int kDim, bool kOne>
+void start_attend(Gpu& gpu, const WideAttend& job) {
+  using W = WideTileOf<kDim, kOne>;
+  const auto bytes = static_cast<size_t>(wide_attend_plan<kDim, kOne>(job.job.own.turns.pairs).end);
+  if (bytes > gpu.info().shared_bytes)
+    fail_gpu("this GPU has too little shared memory for the heads of this model; use --device cpu");
+  allow_shared(wide_attend<kDim, kOne>, gpu.info().shared_bytes);
+  launch(gpu, {.blocks = job.units, .threads = W::kThreads, .shared_bytes = bytes}, wide_attend<kDim, kOne>,
+         job);
 }
 
 /// One warp per head and row: see finish_head().
@@ -56,7 +69,7 @@ __global__ void __launch_bounds__(kWideThreads) wide_heads(const __grid_constant
 
 int wide_attend_queries(int head_dim) {
   int queries = 0;
-  pick(head_dim, [&](auto*, auto dim) { queries = WideTileOf<dim()>::kQueriesPerBlock; });
+  pick(head_dim, [&](auto dim) { queries = WideTileOf<dim(), false>::kQueriesPerBlock; });
   return queries;
 }
 
@@ -70,13 +83,9 @@ void start(Gpu& gpu, const WideHeads& job) {
 
 void start(Gpu& gpu, const WideAttend& job) {
   const CacheLayer& cache = job.job.own.cache;
-  pick(cache.head_dim, [&](auto* kernel, auto dim) {
-    const auto bytes =
-        static_cast<size_t>(wide_attend_plan<dim()>(cache.k_is_v, job.job.own.turns.pairs).end);
-    if (bytes > gpu.info().shared_bytes)
-      fail_gpu("this GPU has too little shared memory for the heads of this model; use --device cpu");
-    allow_shared(kernel, gpu.info().shared_bytes);
-    launch(gpu, {.blocks = job.units, .threads = kWideThreads, .shared_bytes = bytes}, kernel, job);
+  pick(cache.head_dim, [&](auto dim) {
+    if (cache.k_is_v) return start_attend<dim(), true>(gpu, job);
+    start_attend<dim(), false>(gpu, job);
   });
 }
 
