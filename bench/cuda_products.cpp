@@ -73,13 +73,75 @@ void time_picks(Gpu& gpu) {
   }
 }
 
+constexpr size_t kBytes = size_t{3} << 30;  // of weights
+
+constexpr Case kCases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2048, false},
+                           {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
+                           {"e2b ple gate", 256, 1536, false}, {"e2b ple proj", 1536, 256, false},
+                           {"26b qkv", 8192, 2816, false},     {"26b o", 2816, 4096, false, 2},
+                           {"26b gate up", 2112, 2816, true},  {"12b down", 3840, 15360, false, 4},
+                           {"31b qkv", 16384, 5376, false},    {"31b o", 5376, 8192, false, 2},
+                           {"31b gate up", 21504, 5376, true}, {"31b down", 5376, 21504, false, 4},
+                           {"31b head", 262144, 5376, false}};
+
+/// A product as often as there are weights for it, up to 64 times, each with weights of its own.
+StepList products_of(const Gpu& gpu, const Case& one, PackedMatrix packed, const DeviceMemory& weights,
+                     const DeviceMemory& activations, const DeviceMemory& out) {
+  const size_t stride = (packed.bytes() + 255) / 256 * 256;
+  const int copies = static_cast<int>(std::min<size_t>(64, kBytes / stride));
+  StepList list;
+  for (int i = 0; i < copies; ++i) {
+    packed.data = weights.data() + static_cast<size_t>(i) * stride;
+    Job job;
+    job.segment_count = packed.slices;
+    for (int part = 0; part < std::min(packed.slices, kMaxSegments); ++part) {
+      Segment& segment = job.segments[part];
+      segment.matrix = packed.slice(part);
+      segment.in.rows = reinterpret_cast<const float*>(activations.data()) + part * packed.cols;
+      segment.in.stride = one.cols;
+      segment.in.cols = packed.cols;
+      segment.in.epsilon = 1e-6f;
+      segment.normed = one.slices == 1;
+      if (segment.normed) {  // a branch to add, both with their norms, as in most products of a model
+        const auto* more = reinterpret_cast<const float*>(activations.data()) + (1 << 20);
+        segment.in.branch = more;
+        segment.in.branch_stride = one.cols;
+        segment.in.branch_norm = more + (1 << 19) + i * 8192;
+        segment.norm = more + (1 << 20) + i * 8192;
+      }
+      segment.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
+      segment.out = reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;
+      segment.out_stride = one.rows;
+    }
+    list.add_product(gpu, job, 1, 0);
+  }
+  return list;
+}
+
+/// Products of one row with every number of warps to a tile: what parts_for() (pack.cpp) chooses from.
+void time_parts(Gpu& gpu, const DeviceMemory& weights, const DeviceMemory& activations,
+                const DeviceMemory& out) {
+  fmt::print("4 bits, one row: us per phase with 1, 2, 4, 8, 16 warps to a tile; * = chosen\n");
+  for (const Case& one : kCases) {
+    std::string line = fmt::format("{:14}", one.name);
+    for (int parts = 1; parts <= kWarps; parts *= 2) {
+      PackedMatrix packed = shape(one, Format::kAffine4);
+      const char* chosen = packed.parts == parts ? "*" : " ";
+      packed.parts = parts;
+      StepList list = products_of(gpu, one, packed, weights, activations, out);
+      list.finish(gpu, 1);
+      line += fmt::format(" {:7.2f}{}", best_of(gpu, list, kSkipNothing) * 1e6, chosen);
+    }
+    fmt::print("{}\n", line);
+  }
+}
+
 void run(int argc, char** argv) {
   Gpu gpu(0);
   prepare_steps(gpu);
   const bool quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
   const bool wide = argc > 1 && std::strcmp(argv[1], "wide") == 0;
   const bool attend = argc > 1 && std::strcmp(argv[1], "attend") == 0;
-  constexpr size_t kBytes = size_t{3} << 30;
   DeviceMemory weights(kBytes, "matrices"), activations(size_t{64} << 20, "rows"),
       out(size_t{64} << 20, "out");
   std::vector<uint32_t> noise(1 << 22);
@@ -107,6 +169,7 @@ void run(int argc, char** argv) {
   fmt::print("{}: read bandwidth {:.0f} GB/s\n", gpu.info().name, bandwidth / 1e9);
 
   if (wide) return time_wide(gpu, weights);
+  if (argc > 1 && std::strcmp(argv[1], "parts") == 0) return time_parts(gpu, weights, activations, out);
   if (attend) return time_attend(gpu, weights, activations);
   if (argc > 1 && std::strcmp(argv[1], "wide_attend") == 0)
     return time_wide_attend(gpu, weights, activations);
@@ -117,14 +180,6 @@ void run(int argc, char** argv) {
     time_picks(gpu);
   }
 
-  const Case cases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2048, false},
-                        {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
-                        {"e2b ple gate", 256, 1536, false}, {"e2b ple proj", 1536, 256, false},
-                        {"26b qkv", 8192, 2816, false},     {"26b o", 2816, 4096, false, 2},
-                        {"26b gate up", 2112, 2816, true},  {"12b down", 3840, 15360, false, 4},
-                        {"31b qkv", 16384, 5376, false},    {"31b o", 5376, 8192, false, 2},
-                        {"31b gate up", 21504, 5376, true}, {"31b down", 5376, 21504, false, 4},
-                        {"31b head", 262144, 5376, false}};
   const std::vector<int> widths = quick ? std::vector<int>{1} : std::vector<int>{1, 2, 4, 8, 16};
   for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
     if (quick && format != Format::kAffine4) break;
@@ -134,42 +189,13 @@ void run(int argc, char** argv) {
         format == Format::kAffine4   ? "4 bits"
         : format == Format::kAffine8 ? "8 bits"
                                      : "bf16");
-    for (const Case& one : cases) {
+    for (const Case& one : kCases) {
       if (*only != 0 && std::strcmp(only, one.name) != 0) continue;
       std::string line =
           fmt::format("{:14} {:6.1f} MB ", one.name, static_cast<double>(shape(one, format).bytes()) / 1e6);
       for (const int width : widths) {
         PackedMatrix packed = shape(one, format);
-        const size_t stride = (packed.bytes() + 255) / 256 * 256;
-        const int copies = static_cast<int>(std::min<size_t>(64, kBytes / stride));
-        if (copies < 1) continue;
-        StepList list;
-        for (int i = 0; i < copies; ++i) {
-          packed.data = weights.data() + static_cast<size_t>(i) * stride;
-          Job job;
-          job.segment_count = packed.slices;
-          for (int part = 0; part < std::min(packed.slices, kMaxSegments); ++part) {
-            Segment& segment = job.segments[part];
-            segment.matrix = packed.slice(part);
-            segment.in.rows = reinterpret_cast<const float*>(activations.data()) + part * packed.cols;
-            segment.in.stride = one.cols;
-            segment.in.cols = packed.cols;
-            segment.in.epsilon = 1e-6f;
-            segment.normed = one.slices == 1;
-            if (segment.normed) {  // a branch to add, both with their norms, as in most products of a model
-              const auto* more = reinterpret_cast<const float*>(activations.data()) + (1 << 20);
-              segment.in.branch = more;
-              segment.in.branch_stride = one.cols;
-              segment.in.branch_norm = more + (1 << 19) + i * 8192;
-              segment.norm = more + (1 << 20) + i * 8192;
-            }
-            segment.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
-            segment.out =
-                reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;
-            segment.out_stride = one.rows;
-          }
-          list.add_product(gpu, job, 1, 0);
-        }
+        StepList list = products_of(gpu, one, packed, weights, activations, out);
         list.finish(gpu, width);
         const int per_pass = list.jobs()[0].rows_per_pass, passes = (width + per_pass - 1) / per_pass;
         const double seconds = best_of(gpu, list, kSkipNothing);
