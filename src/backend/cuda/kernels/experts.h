@@ -91,7 +91,7 @@ __device__ __forceinline__ void leave_shares(const ExpertChoices& choices, int e
 template <int kTurns>
 __device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int col, int cols, float epsilon,
                                             float* partial, float4 (&dense)[kTurns]) {
-  constexpr int kAtOnce = 4;  // slots under way
+  constexpr int kAtOnce = kTurns < 3 ? 4 : 2;  // slots under way
   const int thread = thread_here(), stride = static_cast<int>(mixture.stride);
   const float* out = mixture.out + static_cast<int64_t>(row) * mixture.chosen * mixture.stride;
   const float* shares = mixture.shares + row * mixture.shares_stride;

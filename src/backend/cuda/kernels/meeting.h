@@ -56,17 +56,29 @@ __device__ __forceinline__ void meet(const StepArguments& step, int now) {
   __syncthreads();
 }
 
+/// Says that the block is done with phase `over`. By a warp that knows that everything has been written.
+__device__ __forceinline__ void say_done(const StepArguments& step, int over) {
+  if (thread_here() % 32 != 0) return;
+  if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * over + 2] = clock_now();
+  if ((step.skipped & kSkipArrival) == 0 || block_here() != 0) grid_arrive(step.arrived);
+}
+inline constexpr int kDone = 15;  // barrier
+
 /// The block is done with phase `over` as soon as all its threads have called this; only the warp that says
 /// so waits for them.
 __device__ __forceinline__ void arrive(const StepArguments& step, int over) {
-  constexpr int kDone = 15;
-  const int thread = thread_here();
-  if (thread / 32 != kArrivingWarp) return arrive_some(kDone, kBlockThreads);
+  if (thread_here() / 32 != kArrivingWarp) return arrive_some(kDone, kBlockThreads);
   sync_some(kDone, kBlockThreads);
-  if (thread % 32 == 0) {
-    if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * over + 2] = clock_now();
-    if ((step.skipped & kSkipArrival) == 0 || block_here() != 0) grid_arrive(step.arrived);
-  }
+  say_done(step, over);
+}
+/// The same where since the last barrier only the first `warps` warps have written something: nobody waits
+/// for the others.
+__device__ __forceinline__ void arrive_with(const StepArguments& step, int over, int warps) {
+  const int warp = uniform(thread_here() / 32);
+  if (warp >= warps) return;
+  if (warp + 1 < warps) return arrive_some(kDone, warps * 32);
+  if (warps > 1) sync_some(kDone, warps * 32);
+  say_done(step, over);
 }
 
 }  // namespace slip::backend::cuda

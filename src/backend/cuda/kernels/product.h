@@ -47,8 +47,8 @@ __device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int l
   return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
 }
 
-/// A product that is one run of tiles in one pass, as phase `now`: most are, and those of experts are where
-/// there is one row. What must be remembered while
+/// A product that is one run of tiles in one pass: most are, and those of experts are where there is one row.
+/// `now`: the phase, if the other blocks are still to be met, else -1. What must be remembered while
 /// rows are staged waits in shared memory.
 template <int kTiles>
 __device__ __forceinline__ void run_plain(const StepArguments& step, int now, int product) {
@@ -60,19 +60,13 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
     const TileWalk walk = walk_of(job.segment, warp, duty.first - duty.listed * job.segment.matrix.tiles,
                                   duty.end - duty.first);
     if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
-    const bool learns = uniform(duty.learns) != 0;
-    if (learns) {
-      meet(step, now);
-      learn_list(plan.arguments, product);
-    }
-    stage_rows<kTiles>(step, {learns ? -1 : now}, job.segment, {0, job.frame.rows, duty.listed});
+    stage_rows<kTiles>(step, {now}, job.segment, {0, job.frame.rows, duty.listed});
   }
-  __syncthreads();
   TileWalk walk = load_words(shared_at<const TileWalk>(plan.walks) + thread_here() / 32);
   const int again = place_here(plan)->product, listed = duty_at(plan, again).listed;
   const OwnJob& job = job_at(plan, again);
   int half = 0;
-  run_tiles<kTiles>(step, job.segment, {0, job.frame.rows, listed}, walk, listed, half, false);
+  run_tiles<kTiles, true>(step, job.segment, {0, job.frame.rows, listed}, walk, listed, half, false);
 }
 
 /// This block's share of any product, for all rows: pass by pass, run by run.
@@ -108,7 +102,7 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
     at.stages = next_pass || segment.in.slots > 0 ? 1 : 0;
     ++at.turn;
     keep_place(plan, at);
-    run_tiles<kTiles>(step, segment, rows, walk, run.listed, half, more);
+    run_tiles<kTiles, false>(step, segment, rows, walk, run.listed, half, more);
     if (uniform(more ? 1 : 0) == 0) return;
     if (thread_here() % 32 == 0) place_here(plan)->half = half;
     __syncwarp();
@@ -118,7 +112,7 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
   }
 }
 
-/// Any product, as phase `now`. Not inlined: plain ones should have the registers and the instruction cache
+/// Any product; `now` as above. Not inlined: plain ones should have the registers and the instruction cache
 /// to themselves.
 template <int kTiles>
 __device__ __noinline__ void run_special(int arguments, int now, int product) {
@@ -126,36 +120,39 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
   const SharedPlan& plan = step.plan;
   const OwnJob& job = job_at(plan, product);
   const Duty duty = load_words(&duty_at(plan, product));
-  Place at{.phase = now, .product = product, .first = duty.first, .end = duty.first, .waits = 1};
-  if (duty.segment >= 0) at.end = duty.end;
-  if (uniform(job.frame.stacked ? 1 : 0) != 0) {
-    if (uniform(shared_at<const KnownList>(plan.list)->number) != job.frame.list_number) {
-      meet(step, now);
-      at.waits = 0;
-      learn_list(plan.arguments, product);
-    }
-    if (duty.segment >= 0) {
-      const Share share = share_of(job.segment, duty, shared_at<const KnownList>(plan.list)->matrices);
-      at.first = share.first;
-      at.end = share.end;
-    }
+  Place at = load_words(place_here(plan));
+  at.first = at.end = 0;
+  if (duty.segment >= 0) {
+    const Share share = share_of(job.segment, duty, shared_at<const KnownList>(plan.list)->matrices);
+    at.first = share.first;
+    at.end = share.end;
   }
+  at.pass = at.half = at.turn = 0;
+  at.waits = now >= 0 ? 1 : 0;
   at.tile = at.first;
   keep_place(plan, at);
   if (uniform(at.first < at.end ? 1 : 0) != 0) {
     run_share<kTiles>(step);
-  } else if (uniform(at.waits) != 0) {
+  } else if (now >= 0) {
     meet(step, now);
   }
 }
 
-/// Product number `product` of the step, as phase `now`; its job is in shared memory.
+/// Product number `product` of the step, as phase `now`; its job is in shared memory. Arrives at the meeting
+/// behind it.
 template <int kTiles>
 __device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
-  if (uniform(duty_at(step.plan, product).plain) != 0) {
+  const SharedPlan& plan = step.plan;
+  if (uniform(duty_at(plan, product).learns) != 0) {
+    meet(step, now);
+    learn_list(plan.arguments, product);
+    now = -1;
+  }
+  if (uniform(duty_at(plan, product).plain) != 0) {
     run_plain<kTiles>(step, now, product);
   } else {
-    run_special<kTiles>(step.plan.arguments, now, product);
+    run_special<kTiles>(plan.arguments, now, product);
+    arrive(step, place_here(plan)->phase);
   }
 }
 

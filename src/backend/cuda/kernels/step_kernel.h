@@ -99,10 +99,9 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
   look_now(step, kJobsKept - 2);
 }
 
-/// After phase `over`: arrives at the meeting behind it, and prepares what does not depend on the others: the
+/// After phase `over`, when this block has arrived: prepares what does not depend on the others, the
 /// descriptions after the next ones, and the copies of what comes next. `product`: its number, or -1.
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
-  arrive(step, over);
   const int warp = uniform(thread_here() / 32);
   if (product >= 0) {
     Stream stream = load_words(streams(step.plan) + thread_here() / 32);
@@ -141,6 +140,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     } else {
       meet(step, now);
       if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
+      arrive(step, place_here(plan)->phase);
     }
     const Place* place = place_here(plan);
     now = uniform(place->phase);

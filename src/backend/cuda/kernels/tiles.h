@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "backend/cuda/kernels/activation.h"
+#include "backend/cuda/kernels/meeting.h"
 #include "backend/cuda/kernels/piece.h"
 #include "backend/cuda/kernels/stream.h"
 
@@ -218,6 +219,11 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
   }
 }
 
+/// Results of a tile, of each row of the step.
+__device__ __forceinline__ int results_log_of(const PackedMatrix& matrix) {
+  return matrix.subtiles == 1 || matrix.pair ? 4 : 5;
+}
+
 /// Results of `rounds` rounds of a run's tiles, from round `first` on, by all threads: the sums of a tile's
 /// warps, in the order of the parts. `factor`: of the row that is this thread's.
 __device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows,
@@ -225,8 +231,7 @@ __device__ __forceinline__ void finish_tiles(const Segment& segment, const Stage
                                              float factor, const int8_t* chosen) {
   const PackedMatrix& matrix = segment.matrix;
   const bool pair = matrix.pair;
-  const int rows_log = segment.rows_log, subtiles = matrix.subtiles,
-            results_log = subtiles == 1 || pair ? 4 : 5;
+  const int rows_log = segment.rows_log, subtiles = matrix.subtiles, results_log = results_log_of(matrix);
   const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
   const int total = (rounds << slots_log) << results_log;  // of each row
   int i = thread_here() >> rows_log;
@@ -250,8 +255,9 @@ __device__ __forceinline__ void finish_tiles(const Segment& segment, const Stage
 }
 
 /// A run of tiles times the staged rows, and what becomes of the sums. `half`: which of two halves of the
-/// sums comes next, where they are kept twice. `more`: something follows.
-template <int kTiles>
+/// sums comes next, where they are kept twice. `more`: something follows. kAlone: it is all of a product, so
+/// the rows are awaited here, and the block arrives as soon as the results are written.
+template <int kTiles, bool kAlone>
 __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segment& segment,
                                           const StagedRows& rows, TileWalk& walk, int listed, int& half,
                                           bool more) {
@@ -265,6 +271,7 @@ __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segme
     fill(step, stream);
   const int slots_log = slots_log_of(segment), rounds = (walk.count + (1 << slots_log) - 1) >> slots_log;
   float factor = 1;
+  if constexpr (kAlone) __syncthreads();
 #pragma unroll 1
   for (int round = 0; round < rounds; round += walk.batch) {
     const int now = min(walk.batch, rounds - round);
@@ -284,6 +291,11 @@ __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segme
     }
     __syncthreads();
     finish_tiles(segment, rows, walk, round, now, sums, factor, chosen);
+    if (kAlone && last) {
+      const int results = now << (slots_log + walk.rows_log + results_log_of(segment.matrix));
+      __syncwarp();
+      arrive_with(step, place_here(plan)->phase, min((results + 31) / 32, kWarps));
+    }
     // With one half nobody may overtake.
     if (walk.half_floats > 0) {
       half ^= 1;
