@@ -38,14 +38,27 @@ __device__ __forceinline__ void choose_at_once(const JobFrame& job, const Shared
     shared_at<int8_t>(plan.chosen)[expert * kMaxRows] = -1;
   }
   sync_some(kChoosers, padded);
+  // Of equal ones the lower is better: of the experts before this warp's all that are not worse, of its own
+  // those before this one.
   int better = 0;
-#pragma unroll 4
-  for (int first = 0; first < padded; first += 4) {
-    const uint4 four = *reinterpret_cast<const uint4*>(ranks + first);
-    better += (four.x > own || (four.x == own && first < expert) ? 1 : 0) +
-              (four.y > own || (four.y == own && first + 1 < expert) ? 1 : 0) +
-              (four.z > own || (four.z == own && first + 2 < expert) ? 1 : 0) +
-              (four.w > own || (four.w == own && first + 3 < expert) ? 1 : 0);
+#pragma unroll 1
+  for (int first = 0; first < padded; first += 32) {
+    const bool among = first == expert / 32 * 32;
+    const uint32_t least = first < expert / 32 * 32 ? own - 1 : own;
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+      const uint4 four = *reinterpret_cast<const uint4*>(ranks + first + i);
+      if (among) {
+        const int lane = expert % 32;
+        better += (four.x > (i < lane ? own - 1 : own) ? 1 : 0) +
+                  (four.y > (i + 1 < lane ? own - 1 : own) ? 1 : 0) +
+                  (four.z > (i + 2 < lane ? own - 1 : own) ? 1 : 0) +
+                  (four.w > (i + 3 < lane ? own - 1 : own) ? 1 : 0);
+      } else {
+        better += (four.x > least ? 1 : 0) + (four.y > least ? 1 : 0) + (four.z > least ? 1 : 0) +
+                  (four.w > least ? 1 : 0);
+      }
+    }
   }
   if (own == 0 || better >= route.chosen) return;
   shared_at<int>(plan.active)[better] = expert;

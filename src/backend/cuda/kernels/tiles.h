@@ -179,11 +179,11 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
       if constexpr (kTiles == 1) {
         if constexpr (kStagePieces == 2) Work::load(lane, place + Work::kBytes, words[1]);
         stream.pass_on(plan, goes_on);
-        if (both || kStagePieces == 1) {
-          Work::multiply(lane, rows, piece, words, mine);
-        } else {
+        if (kStagePieces == 2 && !both) {  // the last one of the tile
           Work::template multiply<1>(lane, rows, piece, {words[0]}, mine);
+          break;
         }
+        Work::multiply(lane, rows, piece, words, mine);
       } else {  // registers are short
         Work::template multiply<1>(lane, rows, piece, {words[0]}, mine);
         if (both) {
