@@ -132,7 +132,7 @@ struct Share {
   int first = 0, end = 0;
 };
 /// Those of `tiles` that fall to part `own` of `parts`.
-__host__ __device__ constexpr Share even_share(int tiles, int own, int parts) {
+constexpr Share even_share(int tiles, int own, int parts) {
   const int each = static_cast<int>(static_cast<unsigned>(tiles) / static_cast<unsigned>(parts)),
             more = tiles - each * parts;
   const int first = own * each + (own < more ? own : more);
@@ -140,7 +140,7 @@ __host__ __device__ constexpr Share even_share(int tiles, int own, int parts) {
 }
 /// What block `own` of `blocks` has of a stack of which `matrices` are read: tiles of one matrix only, where
 /// there are enough blocks for that.
-__host__ __device__ constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
+constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
   if (3 * matrices > blocks) return even_share(tiles * matrices, own, blocks);
   const auto fewest = static_cast<int>(static_cast<unsigned>(blocks) / static_cast<unsigned>(matrices));
   const int larger = blocks - fewest * matrices;  // matrices with a block more
