@@ -119,6 +119,7 @@ struct alignas(16) JobFrame {
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
   int passes = 0;
+  int matrices = 0;                  // of stacks, that are read, more or less
   int list_number = 0;               // jobs with the same number read the same list
   const MatrixList* list = nullptr;  // where experts are not chosen:
   RouteJob route;
