@@ -23,25 +23,21 @@ namespace slip::backend::cuda {
 template <int kDim, bool kOne>
 class Attention : AttendInputs<kDim, kOne> {
  public:
-  __device__ __forceinline__ Attention(int job, int step, int work)
-      : Inputs(job, step, work),
-        job_place_(job),
-        step_place_(step),
-        turned_log_(kOne ? log_of_fours(pairs()) : 0),
-        timed_(thread_here() == 0 && attend_.clocks != nullptr) {}
+  __device__ __forceinline__ explicit Attention(const AttendPhase& phase)
+      : Inputs(phase), turned_log_(kOne ? log_of_fours(pairs()) : 0) {}
 
+  /// The shares that are kept. Whatever the phases before have no part in is done, or on its way, before the
+  /// blocks meet: shares, tiles of keys that are in the cache, norms and rotations. The cache is not what the
+  /// phase before works on, which is a product or attention of another layer.
   __device__ __forceinline__ void run() {
-    mark(0);
     const KeyShares& shares = step_.shares[kind_];
-    if (shares.heads != job_.heads || shares.kv_heads != job_.cache.kv_heads)
-      keep_shares(job_place_, step_place_, 0);
+    if (shares.count == 0) phase_.meet();
+    const int count = min(shares.count - shares.first, KeyShares::kKept);
 #pragma unroll 1
-    for (int i = 0; i < shares.count; ++i) {
+    for (int i = 0; i < count; ++i) {
       if (i > 0) __syncthreads();  // the tiles of the one before have been used
-      const auto place = static_cast<unsigned>(i - shares.first);
-      if (place >= KeyShares::kKept) keep_shares(job_place_, step_place_, i);
-      share_ = load_words(&shares.kept[i - shares.first]);
-      begin();
+      share_ = load_words(&shares.kept[i]);
+      begin(i == 0 && shares.first == 0);
       if (share_.queries <= 8) {
         take<1>();
       } else {
@@ -53,10 +49,12 @@ class Attention : AttendInputs<kDim, kOne> {
 
  private:
   using Inputs = AttendInputs<kDim, kOne>;
-  using Inputs::attend_, Inputs::job_, Inputs::step_, Inputs::plan_, Inputs::kind_, Inputs::share_;
   using Inputs::fresh_, Inputs::pairs;
-  using Inputs::start_share, Inputs::make_heads, Inputs::fetch, Inputs::fetch_part;
-  using Inputs::work_, Inputs::keys, Inputs::values, Inputs::turned_stride, Inputs::kNextOnItsWay;
+  using Inputs::kNextOnItsWay, Inputs::kFirstTiles;
+  using Inputs::phase_, Inputs::attend_, Inputs::job_, Inputs::step_, Inputs::plan_, Inputs::kind_,
+      Inputs::share_;
+  using Inputs::start_share, Inputs::make_heads, Inputs::fetch, Inputs::fetch_part, Inputs::mark;
+  using Inputs::work_, Inputs::keys, Inputs::values, Inputs::turned_stride;
   using typename Inputs::P;
   using typename Inputs::T;
   template <typename Type>
@@ -73,19 +71,16 @@ class Attention : AttendInputs<kDim, kOne> {
     float out[T::kOutTiles][kEights][4];                            // of a block of keys
   };
 
-  __device__ __forceinline__ void mark(int which) const {
-    if (timed_) attend_.clocks[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
-  }
   __device__ __forceinline__ int first_tile() const {
     return share_.first & -T::kKeys;
   }
 
   /// A share begins: what its first tile needs is made, or on its way.
-  __device__ __forceinline__ void begin() {
+  __device__ __forceinline__ void begin(bool meets) {
     const int first = first_tile();
-    start_share(first);
     if (kOne) bring_page_turns(first);
-    make_heads(first);
+    start_share(first);
+    make_heads(first, meets);
     fresh_ = share_.end;  // the others are in the cache
     mark(1);
   }
@@ -104,14 +99,18 @@ class Attention : AttendInputs<kDim, kOne> {
     for (int start = first; start < end; start += T::kKeys, buffer ^= 1) {
       const int next = start + T::kKeys, thread = kHoists ? own_thread : thread_here();
       const bool more = next < end;
-      copy_wait<kNextOnItsWay ? 0 : 1>();
+      if (!kNextOnItsWay || (kFirstTiles == 2 && start == first)) {
+        copy_wait<1>();
+      } else {
+        copy_wait<0>();
+      }
       __syncthreads();
       mark(2);
       if (start == first) {
         load_queries(thread, held);
-        if (!kNextOnItsWay || more) __syncthreads();  // something comes where they were
+        if (kFirstTiles == 1 && (!kNextOnItsWay || more)) __syncthreads();  // something comes where they were
       }
-      if (kNextOnItsWay && more) fetch(thread, next, buffer ^ 1);
+      if (kNextOnItsWay && more && (kFirstTiles == 1 || start != first)) fetch(thread, next, buffer ^ 1);
       if (kOne) turn_keys(thread, turns, start, buffer);
       score(thread, buffer, held);
       if (kOne) {
@@ -394,34 +393,46 @@ class Attention : AttendInputs<kDim, kOne> {
     }
   }
 
-  const int job_place_, step_place_, turned_log_;
-  const bool timed_;                   // by the first thread
+  const int turned_log_;
   float weight_ = 0, factor_ = 0;      // of this lane's key; of what came before it
   float most_ = kNothing, total_ = 0;  // of this warp's query in a block of keys
 };
 
 template <int kDim, bool kOne>
-__device__ __noinline__ void attend_heads(int job, int step, int work) {
-  Attention<kDim, kOne>(job, step, work).run();
+__device__ __noinline__ void attend_heads(AttendPhase phase) {
+  Attention<kDim, kOne>(phase).run();
 }
 
 template <int kDim>
-__device__ __forceinline__ void attend_with(int job, int step, int work) {
-  if (shared_at<const AttendJob>(job)->own.cache.k_is_v) return attend_heads<kDim, true>(job, step, work);
-  attend_heads<kDim, false>(job, step, work);
+__device__ __forceinline__ void attend_with(const AttendPhase& phase) {
+  if (phase.job().own.cache.k_is_v) return attend_heads<kDim, true>(phase);
+  attend_heads<kDim, false>(phase);
 }
 
-/// The job and the step lie in shared memory, at these places: as references they would be read like any
-/// memory, and more slowly.
-__device__ __forceinline__ void attend(int job, int step, int work) {
-  if (shared_at<const AttendJob>(job)->merges) return merge_attention(job, step, work);
-  switch (shared_at<const AttendJob>(job)->own.cache.head_dim) {
-    case 16: return attend_with<16>(job, step, work);
-    case 32: return attend_with<32>(job, step, work);
-    case 64: return attend_with<64>(job, step, work);
-    case 128: return attend_with<128>(job, step, work);
-    case 256: return attend_with<256>(job, step, work);
-    default: return attend_with<512>(job, step, work);
+__device__ __forceinline__ void attend_kept(const AttendPhase& phase) {
+  switch (phase.job().own.cache.head_dim) {
+    case 16: return attend_with<16>(phase);
+    case 32: return attend_with<32>(phase);
+    case 64: return attend_with<64>(phase);
+    case 128: return attend_with<128>(phase);
+    case 256: return attend_with<256>(phase);
+    default: return attend_with<512>(phase);
+  }
+}
+
+/// Either phase, from before the meeting on. Nobody may be reading what lies in the space to work in. Part of
+/// the step's own code, and whatever it needs after a call is read anew: else it would wait on the stack.
+__device__ __forceinline__ void attend(const SharedPlan& plan) {
+  const auto phase = [&] { return AttendPhase{plan.arguments, uniform(place_here(plan)->phase)}; };
+  if (uniform(phase().job().merges ? 1 : 0) != 0) return merge_attention(phase());
+  int missing = has_first_shares(phase()) ? -1 : 0;
+#pragma unroll 1
+  while (true) {
+    if (uniform(missing) >= 0) keep_shares(phase(), missing);
+    attend_kept(phase());
+    const KeyShares& shares = phase().shares();
+    missing = shares.first + KeyShares::kKept;
+    if (uniform(missing) >= uniform(shares.count)) return;
   }
 }
 

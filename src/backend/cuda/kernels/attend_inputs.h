@@ -14,15 +14,23 @@ class AttendInputs {
   using P = AttendPlan<kDim, kOne>;
   static constexpr int kHalf = kDim / 2, kFours = fours_of(kDim);
   static constexpr bool kNextOnItsWay = P::kBuffers == 2;
+  static constexpr int kFirstTiles = P::kTwoAtFirst ? 2 : 1;  // that are fetched when a share begins
+  // Groups of copies with which a share begins: tiles, or keys and values; and rotations.
+  static constexpr int kFirstGroups = (kNextOnItsWay ? kFirstTiles : 2) + (P::kPairs > 0 ? 1 : 0);
 
-  __device__ __forceinline__ AttendInputs(int job, int step, int work)
-      : attend_(*shared_at<const AttendJob>(job)),
+  __device__ __forceinline__ explicit AttendInputs(const AttendPhase& phase)
+      : phase_(phase),
+        attend_(phase.job()),
         job_(attend_.own),
-        step_(*shared_at<const Step>(step)),
+        step_(phase.step()),
         plan_(attend_plan<kDim, kOne>(pairs())),
-        work_(work),
-        kind_(attend_.sliding ? 0 : 1) {}
+        work_(phase.work()),
+        kind_(attend_.sliding ? 0 : 1),
+        timed_(thread_here() == 0 && attend_.clocks != nullptr) {}
 
+  __device__ __forceinline__ void mark(int which) const {
+    if (timed_) attend_.clocks[static_cast<int>(blockIdx.x) * kAttendMarks + which] = clock_now();
+  }
   template <typename Type>
   __device__ __forceinline__ Type* at(int place) const {
     return shared_at<Type>(work_ + place);
@@ -37,7 +45,7 @@ class AttendInputs {
   __device__ __forceinline__ int pairs() const { return P::kPairs > 0 ? P::kPairs : job_.turns.pairs; }
   __device__ __forceinline__ int turned_stride() const { return turned_dims(pairs()) + 8; }
 
-  /// A share begins: its first tile is on its way, and it is known what this warp's query is.
+  /// A share begins: its first tiles are on their way, and it is known what this warp's query is.
   __device__ __forceinline__ void start_share(int first) {
     fresh_ = job_.stores ? step_.row[rows().first].position : share_.end;
     from_ = first_page() + own_place(thread_here(), first);
@@ -127,15 +135,15 @@ class AttendInputs {
     if (start >= share_.first && start + T::kKeys <= end) {
 #pragma unroll
       for (int j = 0; j < T::kKeys; j += kAtOnce) copy_async(to + j * T::kStride, from + j * kDim * 2);
-      prefetch_tile(thread, part, start, start + kAhead * T::kKeys);
-      return;
-    }
+    } else {
 #pragma unroll
-    for (int j = 0; j < T::kKeys; j += kAtOnce) {
-      const int key = start + row + j;
-      if (key < end || key >= share_.end)
-        copy_async_or_zero(to + j * T::kStride, from + j * kDim * 2, key >= share_.first && key < end);
+      for (int j = 0; j < T::kKeys; j += kAtOnce) {
+        const int key = start + row + j;
+        if (key < end || key >= share_.end)
+          copy_async_or_zero(to + j * T::kStride, from + j * kDim * 2, key >= share_.first && key < end);
+      }
     }
+    prefetch_tile(thread, part, start, start + kAhead * T::kKeys);
   }
   /// A tile, as a group of copies; or as two, for keys and then for values.
   __device__ __forceinline__ void fetch(int thread, int start, int buffer) {
@@ -152,59 +160,89 @@ class AttendInputs {
     copy_commit();
   }
   __device__ __forceinline__ void fetch_first(int start) {
-    fetch_tile(thread_here(), 0, start, keys(0));
+    const int thread = thread_here();
+    fetch_tile(thread, 0, start, keys(0));
     if (!kNextOnItsWay) copy_commit();
-    if (!kOne) fetch_tile(thread_here(), 1, start, values(0));
+    if (!kOne) fetch_tile(thread, 1, start, values(0));
     copy_commit();
-    for (int part = 0; part < (kOne ? 1 : 2); ++part)
-      prefetch_tile(thread_here(), part, start, start + T::kKeys);
-  }
-
-  /// A head each for the warps: first the queries, then the step's own keys and values in this share.
-  __device__ __forceinline__ void make_heads(int start) const {
-    constexpr int kParts = kOne ? 1 : 2;
-    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
-    const int fresh = max(share_.first, fresh_);
-    const int heads = share_.queries + max(0, share_.end - fresh) * kParts;
-#pragma unroll 1
-    for (int i = warp; i < heads; i += kWarps) {
-      const bool query = i < share_.queries;
-      const int index = i - share_.queries, part = kOne ? 0 : index & 1, key = fresh + index / kParts;
-      const int row = query ? row_ : rows().first + key - fresh_;
-      const bool turns = query || (!kOne && part == 0);
-      const float* from =
-          query ? job_.query + row * job_.query_stride + head_ * kDim
-                : (part == 0 ? job_.key : job_.value) + row * job_.kv_stride + share_.kv_head * kDim;
-      const float* norm = query ? job_.q_norm : turns ? job_.k_norm : nullptr;
-      const int position = step_.row[row].position;
-      Head<kFours> head = read_head<kFours>(from, kHalf, lane);
-      const Head<kFours> weights = norm_weights<kFours>(norm, kHalf, lane);
-      [[maybe_unused]] Head<kFours> key_norm;
-      if (kOne) key_norm = norm_weights<kFours>(query ? attend_.k_norm : nullptr, kHalf, lane);
-      FourTurns turn;
-      if (turns) turn = FourTurns(job_.turns, position, 4 * lane);
-      float factor = norm_factor(head, kHalf, job_.epsilon);
-      if (!kOne && !turns && !job_.v_norm) factor = 1;
-      scale_head(head, weights, factor);
-      if (turns) {
-        turn_four(head.a[0], head.b[0], turn, job_.turns.pairs - 4 * lane);
-        turn_head(head, job_.turns, position, lane, 1);
-      }
-      if (query) {
-        if (kOne) take_turned(head, key_norm, warp, lane);
-        put_query(head, warp, lane);
-      } else {
-        put_fresh(head, key, start, part, lane);
-      }
+    if (kFirstTiles == 1) {
+      for (int part = 0; part < (kOne ? 1 : 2); ++part) prefetch_tile(thread, part, start, start + T::kKeys);
+    } else if (start + T::kKeys < share_.end) {
+      fetch(thread, start + T::kKeys, 1);
+    } else {
+      copy_commit();
     }
   }
-  /// To the first tile, or to the cache, whence later tiles come. If others do the same they write the same.
+
+  /// A head to be made, and what of that does not depend on the phases before.
+  struct HeadToMake {
+    const float* from;
+    int position, key, part;  // the latter of the step's own keys and values
+    bool query, turns;
+    Head<kFours> weights, key_norm;
+    FourTurns turn;
+  };
+  /// The index-th: first the queries, then the step's own keys and values in this share.
+  __device__ __forceinline__ HeadToMake head_to_make(int index) const {
+    constexpr int kParts = kOne ? 1 : 2;
+    const int lane = thread_here() % 32, own = index - share_.queries;
+    HeadToMake head;
+    head.query = own < 0;
+    head.part = kOne ? 0 : own & 1;
+    head.key = max(share_.first, fresh_) + own / kParts;
+    head.turns = head.query || (!kOne && head.part == 0);
+    const int row = head.query ? row_ : rows().first + head.key - fresh_;
+    head.position = step_.row[row].position;
+    head.from = head.query
+                    ? job_.query + row * job_.query_stride + head_ * kDim
+                    : (head.part == 0 ? job_.key : job_.value) + row * job_.kv_stride + share_.kv_head * kDim;
+    const float* norm = head.query ? job_.q_norm : head.turns ? job_.k_norm : nullptr;
+    head.weights = norm_weights<kFours>(norm, kHalf, lane);
+    if (kOne) head.key_norm = norm_weights<kFours>(head.query ? attend_.k_norm : nullptr, kHalf, lane);
+    if (head.turns) head.turn = FourTurns(job_.turns, head.position, 4 * lane);
+    return head;
+  }
+  __device__ __forceinline__ void make_head(const HeadToMake& made, int start) const {
+    const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
+    Head<kFours> head = read_head<kFours>(made.from, kHalf, lane);
+    float factor = norm_factor(head, kHalf, job_.epsilon);
+    if (!kOne && !made.turns && !job_.v_norm) factor = 1;
+    scale_head(head, made.weights, factor);
+    if (made.turns) {
+      turn_four(head.a[0], head.b[0], made.turn, job_.turns.pairs - 4 * lane);
+      turn_head(head, job_.turns, made.position, lane, 1);
+    }
+    if (made.query) {
+      if (kOne) take_turned(head, made.key_norm, warp, lane);
+      put_query(head, warp, lane);
+    } else {
+      put_fresh(head, made.key, start, made.part, lane);
+    }
+  }
+  /// A head each for the warps. `meets`: the phases before may not be over yet, so it meets the other blocks
+  /// before it reads what they left.
+  __device__ __forceinline__ void make_heads(int start, bool meets) const {
+    const int warp = thread_here() / 32, fresh = max(0, share_.end - max(share_.first, fresh_));
+    const int heads = share_.queries + fresh * (kOne ? 1 : 2);
+#pragma unroll 1
+    for (int first = 0; first < heads; first += kWarps) {
+      const HeadToMake head = head_to_make(min(first + warp, heads - 1));
+      if (meets && first == 0) {
+        phase_.meet<kFirstGroups>();
+        mark(0);
+      }
+      if (first + warp < heads) make_head(head, start);
+    }
+  }
+  /// To the first tiles, or to the cache, whence later tiles come. If others do the same they write the same.
   __device__ __forceinline__ void put_fresh(const Head<kFours>& head, int key, int start, int part,
                                             int lane) const {
-    const bool here = key < start + T::kKeys;
+    const bool here = key < start + kFirstTiles * T::kKeys;
     if (here) {
-      uint16_t* tile = part == 0 ? keys(0) : values(0);
-      store_bf16(head, reinterpret_cast<std::byte*>(tile + (key - start) * T::kStride), kHalf, lane);
+      const int buffer = kFirstTiles == 1 ? 0 : (key - start) / T::kKeys;
+      uint16_t* tile = part == 0 ? keys(buffer) : values(buffer);
+      const int row = key - start - buffer * T::kKeys;
+      store_bf16(head, reinterpret_cast<std::byte*>(tile + row * T::kStride), kHalf, lane);
     }
     if (here && share_.first_query != 0) return;
     std::byte* page = key / kCachePage == start / kCachePage ? first_page() : page_from(key);
@@ -253,11 +291,13 @@ class AttendInputs {
     if (padding < stride - 8) to[padding] = to[low + padding] = 0;
   }
 
+  const AttendPhase phase_;
   const AttendJob& attend_;
   const HeadsJob& job_;
   const Step& step_;
   const P plan_;
   const int work_, kind_;
+  const bool timed_;  // by the first thread
   KeyShare share_ = {};
   int row_ = 0, head_ = 0;           // of this warp's query
   int fresh_ = 0;                    // keys from here on are not in the cache yet

@@ -101,9 +101,9 @@ __device__ __forceinline__ float merge_blocks(const float2* weights, const float
   const auto bring = [&](int base, int to) {
     bring_parts(partials + static_cast<int64_t>(base) * dims, dims, count - base, space[to]);
   };
+  float2 own[2] = {weight_of(lane), weight_of(lane + 32)};
 #pragma unroll 1
   for (int i = 0; i < spaces; ++i) bring(i * kMergedAtOnce, i);
-  float2 own[2] = {weight_of(lane), weight_of(lane + 32)};
   float sum = 0, value = 0, highest = kNothing;
 #pragma unroll 1
   for (int base = 0, at = 0; base < count; base += kMergedAtOnce, at = at + 1 < spaces ? at + 1 : 0) {
@@ -129,28 +129,47 @@ __device__ __forceinline__ float merge_blocks(const float2* weights, const float
   return value / sum;
 }
 
-__device__ __noinline__ inline void merge_attention(int job_place, int step_place, int work) {
-  const AttendJob& job = *shared_at<const AttendJob>(job_place);
-  const Step& step = *shared_at<const Step>(step_place);
-  const int kind = job.sliding ? 0 : 1;
+/// Where a row and head's blocks of keys are that it sees, and this lane's dimension of 32 of them.
+struct MergeItem {
+  const float2* weights;
+  const float* partials;
+  int count;
+  float* out;  // null = there is no such dimension
+};
+/// The index-th of a job.
+__device__ __forceinline__ MergeItem merge_item(const AttendJob& job, const Step& step, int index,
+                                                int slices) {
+  const int kind = job.sliding ? 0 : 1, dims = job.own.cache.head_dim, lane = thread_here() % 32;
+  const int query = quotient(index, slices), row = quotient(query, job.own.heads);
+  const StepRow& own = step.row[row];
+  const int before = KeyBlocks::of(job.sliding, step.group[own.group].first_key[kind]);
+  const int first = KeyBlocks::of(job.sliding, own.first[kind]);
+  const int place = query * job.most_blocks + first - before, dim = (index - query * slices) * kMergedDims;
+  MergeItem item;
+  item.weights = reinterpret_cast<const float2*>(job.weights) + place;
+  item.partials = job.partials + static_cast<int64_t>(place) * dims + dim;
+  item.count = KeyBlocks::of(job.sliding, own.end[kind] - 1) - first + 1;
+  item.out = nullptr;
+  if (dim + lane < dims)
+    item.out = job.out + row * job.out_stride + (query - row * job.own.heads) * dims + dim + lane;
+  return item;
+}
+
+__device__ __noinline__ inline void merge_attention(AttendPhase phase) {
+  const AttendJob& job = phase.job();
   const int dims = job.own.cache.head_dim, slices = (dims + kMergedDims - 1) / kMergedDims;
-  const int heads = job.own.heads, all = job.own.rows * heads * slices;
-  const int blocks = static_cast<int>(gridDim.x);
+  const int all = job.own.rows * job.own.heads * slices, blocks = static_cast<int>(gridDim.x);
   const int spaces = merge_spaces(quotient(all + blocks - 1, blocks)),
             own_space = thread_here() / 32 * spaces;
+  int i = thread_here() / 32 * blocks + static_cast<int>(blockIdx.x);
 #pragma unroll 1
-  for (int i = thread_here() / 32 * blocks + static_cast<int>(blockIdx.x); i < all; i += blocks * kWarps) {
-    const int query = quotient(i, slices), row = quotient(query, heads);
-    const StepRow& own = step.row[row];
-    const int before = KeyBlocks::of(job.sliding, step.group[own.group].first_key[kind]);
-    const int first = KeyBlocks::of(job.sliding, own.first[kind]);
-    const int count = KeyBlocks::of(job.sliding, own.end[kind] - 1) - first + 1;
-    const int place = query * job.most_blocks + first - before, dim = (i - query * slices) * kMergedDims;
-    const float value = merge_blocks(reinterpret_cast<const float2*>(job.weights) + place,
-                                     job.partials + static_cast<int64_t>(place) * dims + dim, dims, count,
-                                     shared_at<MergeSpace>(work) + own_space, spaces);
-    const int lane = thread_here() % 32;
-    if (dim + lane < dims) job.out[row * job.out_stride + (query - row * heads) * dims + dim + lane] = value;
+  for (bool meets = true;; meets = false, i += blocks * kWarps) {
+    const MergeItem item = merge_item(job, phase.step(), min(i, all - 1), slices);
+    if (meets) phase.meet();
+    if (i >= all) return;
+    const float value = merge_blocks(item.weights, item.partials, dims, item.count,
+                                     shared_at<MergeSpace>(phase.work()) + own_space, spaces);
+    if (item.out != nullptr) *item.out = value;
   }
 }
 

@@ -103,12 +103,16 @@ class ShareList {
   const bool sliding_;
 };
 
-/// Sees to it that share `which` of this block of threads is kept, by all of them.
-__device__ __noinline__ inline void keep_shares(int job, int step, int which) {
-  const AttendJob& attend = *shared_at<const AttendJob>(job);
-  auto& own = *shared_at<Step>(step);
+/// Whether an earlier layer like this one has worked out the first shares of this block of threads.
+__device__ __forceinline__ bool has_first_shares(const AttendPhase& phase) {
+  const KeyShares& shares = phase.shares();
+  const HeadsJob& job = phase.job().own;
+  return shares.heads == job.heads && shares.kv_heads == job.cache.kv_heads && shares.first == 0;
+}
+/// Works out the shares of this block of threads from `which` on, for all of them.
+__device__ __noinline__ inline void keep_shares(AttendPhase phase, int which) {
   __syncthreads();  // those before have been read
-  if (thread_here() == 0) ShareList(attend, own).keep(own.shares[attend.sliding ? 0 : 1], which);
+  if (thread_here() == 0) ShareList(phase.job(), phase.step()).keep(phase.shares(), which);
   __syncthreads();
 }
 

@@ -4,12 +4,35 @@
 #pragma once
 
 #include "backend/cuda/kernels/heads.h"
+#include "backend/cuda/kernels/meeting.h"
 #include "backend/cuda/kernels/stage.h"
 
 namespace slip::backend::cuda {
 
 inline constexpr int kQueries = 16;
 inline constexpr float kNothing = -INFINITY;
+
+/// Which phase of a step attention is, and where in shared memory what it needs lies. By place: as references
+/// all of it would be read like any memory, and more slowly.
+struct AttendPhase {
+  int arguments, now;  // StepArguments; the number of the phase
+
+  __device__ __forceinline__ const StepArguments& step_arguments() const {
+    return *shared_at<const StepArguments>(arguments);
+  }
+  __device__ __forceinline__ const SharedPlan& plan() const { return step_arguments().plan; }
+  __device__ __forceinline__ const AttendJob& job() const {
+    return *shared_at<const AttendJob>(phase_at(plan(), now) + static_cast<int>(sizeof(PhaseHead)));
+  }
+  __device__ __forceinline__ Step& step() const { return *shared_at<Step>(plan().step); }
+  __device__ __forceinline__ KeyShares& shares() const { return step().shares[job().sliding ? 0 : 1]; }
+  __device__ __forceinline__ int work() const { return plan().work; }
+
+  template <int kUnderWay = 0>
+  __device__ __forceinline__ void meet() const {
+    cuda::meet<kUnderWay>(step_arguments(), now);
+  }
+};
 
 template <int kDim>
 struct Tile {
@@ -18,7 +41,7 @@ struct Tile {
   static constexpr int kSteps = kDim / 16;
   static constexpr int kSplit = kSteps < 4    ? kSteps
                                 : kDim == 512 ? 8
-                                              : 4;  // groups of warps that share the dimensions
+                                              : 4;       // groups of warps that share the dimensions
   static constexpr int kTogether = kSplit == 8 ? 2 : 1;  // neighbours of those, whose sums are added first
   static constexpr int kStepsPerWarp = kSteps / kSplit;
   static constexpr int kBytes = kKeys * kStride * 2;       // of keys or values
@@ -63,7 +86,7 @@ struct alignas(16) QuerySeen {
 };
 
 /// Places in shared memory. Of large heads with keys and values there is one tile at a time, of all others
-/// the next one is on its way.
+/// the next one is on its way; of small ones with keys and values it is from the start.
 template <int kDim, bool kOne>
 struct AttendPlan {
   using T = Tile<kDim>;
@@ -74,10 +97,14 @@ struct AttendPlan {
   static constexpr int kRescale = kWeights + 2 * kQueries * T::kWeightStride * 2;
   static constexpr int kSeen = kRescale + kQueries * 4;                      // QuerySeen of every query
   static constexpr int kScores = kSeen + kQueries * int{sizeof(QuerySeen)};  // [split][query][key]
-  // Queries until they are in registers, high parts and low parts: where the second tile or the scores come.
-  static constexpr int kQueryBytes = 2 * kQueries * T::kStride * 2;
-  static constexpr int kQueryPlace = kBuffers == 2 ? kTileBytes : kScores;
   static constexpr int kScoreBytes = T::kSplit * kQueries * T::kScoreStride * 4;
+  // Queries until they are in registers, high parts and low parts: behind the scores, or where there is no
+  // space for that, where the second tile or the scores come.
+  static constexpr bool kTwoAtFirst = kBuffers == 2 && !kOne;
+  static constexpr int kQueryBytes = 2 * kQueries * T::kStride * 2;
+  static constexpr int kQueryPlace = kTwoAtFirst     ? kScores + kScoreBytes
+                                     : kBuffers == 2 ? kTileBytes
+                                                     : kScores;
   static_assert(kBuffers == 1 || kQueryBytes <= kTileBytes);
   static constexpr int kTurned = kScores;  // where K = V, turned keys lie where scores come
   // Pairs that turn where K = V: of large heads, whose time matters, as many as all models turn; 0 = any.
@@ -95,7 +122,7 @@ __host__ __device__ constexpr AttendPlan<kDim, kOne> attend_plan(int pairs) {
   using P = AttendPlan<kDim, kOne>;
   using T = Tile<kDim>;
   const int stride = kOne ? turned_dims(pairs) + 8 : 0, turned_bytes = 2 * T::kKeys * stride * 2;
-  int shared = P::kScoreBytes;
+  int shared = P::kScoreBytes + (P::kTwoAtFirst ? P::kQueryBytes : 0);
   if (P::kBuffers == 1 && P::kQueryBytes > shared) shared = P::kQueryBytes;
   if (turned_bytes > shared) shared = turned_bytes;
   P plan;

@@ -6,6 +6,11 @@
 
 namespace slip::backend::cuda {
 
+/// Where in shared memory a phase's description is.
+__device__ __forceinline__ int phase_at(const SharedPlan& plan, int which) {
+  return plan.phases + static_cast<int>(sizeof(Phase)) * (which % kPhasesKept);
+}
+
 /// Who arrives when a block is done with a phase, who waits for the other blocks, who brings descriptions of
 /// what comes, and who looks up where their weights are: warps that seldom have the end of a tile to work on,
 /// and each another one, because arriving takes until all that was written is in its place.
@@ -45,9 +50,11 @@ __device__ __forceinline__ void enter_phase(const SharedPlan& plan, int phase, i
   __syncwarp();
 }
 
-/// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block.
+/// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block. `kUnderWay`: the latest
+/// groups of copies, which the phase has started itself and does not need yet.
+template <int kUnderWay = 0>
 __device__ __forceinline__ void meet(const StepArguments& step, int now) {
-  copy_wait<0>();  // what this warp brings
+  copy_wait<kUnderWay>();  // what this warp brings
   if (thread_here() == kMeetingWarp * 32) {
     if (now > 0) grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
     shared_at<Watch>(step.plan.watch)->phase = now;

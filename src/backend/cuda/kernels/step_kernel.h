@@ -25,15 +25,13 @@ __device__ __forceinline__ void bring(int place, const T* from) {
   }
 }
 
-/// A phase that is no product. Not inlined: products, which most phases are, should have the registers and
-/// the instruction cache of the step to themselves.
+/// A phase that is neither product nor attention. Not inlined: products, which most phases are, should have
+/// the registers and the instruction cache of the step to themselves.
 __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, int step_place, int work) {
   const Phase& phase = *shared_at<const Phase>(phase_place);
   const Step& rows = *shared_at<const Step>(step_place);
   switch (kind) {
     case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
-    case StepKind::kAttend:
-      return attend(phase_place + static_cast<int>(sizeof(PhaseHead)), step_place, work);
     case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
     case StepKind::kCombine: return combine(reinterpret_cast<const CombineJob&>(phase.body), work);
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
@@ -41,13 +39,11 @@ __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, in
     case StepKind::kPick: return pick(reinterpret_cast<const PickJob&>(phase.body), rows, work);
     case StepKind::kNextDraft: return next_draft(reinterpret_cast<const NextDraftJob&>(phase.body), work);
     case StepKind::kProduct:
+    case StepKind::kAttend:
     case StepKind::kEmpty: return;
   }
 }
 
-__device__ __forceinline__ int phase_at(const SharedPlan& plan, int which) {
-  return plan.phases + static_cast<int>(sizeof(Phase)) * (which % kPhasesKept);
-}
 __device__ __forceinline__ void bring_phase(const StepArguments& step, int which) {
   if (which < step.phase_count) bring(phase_at(step.plan, which), step.phases + which);
 }
@@ -137,6 +133,12 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     enter_phase(plan, now, head.product);
     if (kind == StepKind::kProduct) {
       run_product<kTiles>(step, now, head.product);
+    } else if (kind == StepKind::kAttend) {
+      // It begins before the blocks meet, while other warps of this one may be in the phase before. Of a
+      // product they do not read the rows in the space to work in any more.
+      if (now > 0 && shared_at<const Phase>(phase_at(plan, now - 1))->kind != StepKind::kProduct)
+        __syncthreads();
+      attend(plan);
     } else {
       meet(step, now);
       if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
