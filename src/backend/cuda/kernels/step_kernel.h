@@ -139,7 +139,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
       // product they do not read the rows in the space to work in any more.
       if (now > 0 && shared_at<const Phase>(phase_at(plan, now - 1))->kind != StepKind::kProduct)
         __syncthreads();
-      attend(plan);
+      attend({plan.arguments, now});
     } else {
       meet(step, now);
       if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
