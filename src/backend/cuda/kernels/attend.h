@@ -420,20 +420,25 @@ __device__ __forceinline__ void attend_kept(const AttendPhase& phase) {
   }
 }
 
-/// Either phase, from before the meeting on. Nobody may be reading what lies in the space to work in. Part of
-/// the step's own code, and whatever it needs after a call is read anew: else it would wait on the stack.
-__device__ __forceinline__ void attend(const SharedPlan& plan) {
-  const auto phase = [&] { return AttendPhase{plan.arguments, uniform(place_here(plan)->phase)}; };
-  if (uniform(phase().job().merges ? 1 : 0) != 0) return merge_attention(phase());
-  int missing = has_first_shares(phase()) ? -1 : 0;
+/// Of a block of threads that has more shares than are kept.
+__device__ __noinline__ inline void attend_many(AttendPhase phase) {
+  const KeyShares& shares = phase.shares();
 #pragma unroll 1
   while (true) {
-    if (uniform(missing) >= 0) keep_shares(phase(), missing);
-    attend_kept(phase());
-    const KeyShares& shares = phase().shares();
-    missing = shares.first + KeyShares::kKept;
-    if (uniform(missing) >= uniform(shares.count)) return;
+    attend_kept(phase);
+    const int next = shares.first + KeyShares::kKept;
+    if (next >= shares.count) return;
+    keep_shares(phase, next);
   }
+}
+
+/// Either phase, from before the meeting on. Nobody may be reading what lies in the space to work in. Part of
+/// the step's own code, and nothing is left to do after a call: it would have to wait on the stack.
+__device__ __forceinline__ void attend(const AttendPhase& phase) {
+  if (uniform(phase.job().merges ? 1 : 0) != 0) return merge_attention(phase);
+  if (uniform(has_first_shares(phase) ? 1 : 0) == 0) keep_shares(phase, 0);
+  if (uniform(phase.shares().count) > KeyShares::kKept) return attend_many(phase);
+  attend_kept(phase);
 }
 
 /// Shared memory of either phase.

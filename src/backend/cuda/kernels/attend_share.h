@@ -12,7 +12,7 @@ class ShareList {
   __device__ __forceinline__ ShareList(const AttendJob& job, const Step& step)
       : job_(job.own),
         step_(step),
-        heads_(job.own.heads / job.own.cache.kv_heads),
+        heads_(quotient(job.own.heads, job.own.cache.kv_heads)),
         kv_heads_(job.own.cache.kv_heads),
         kind_(job.sliding ? 0 : 1),
         sliding_(job.sliding) {}
@@ -26,7 +26,7 @@ class ShareList {
     int all = 0;
     for (int g = 0; g < step_.groups; ++g) all += length(g) * lines(g);
     const int blocks = static_cast<int>(gridDim.x), self = static_cast<int>(blockIdx.x);
-    const int each = all / blocks, more = all - each * blocks;
+    const int each = quotient(all, blocks), more = all - each * blocks;
     int low = self * each + min(self, more), high = low + each + (self < more ? 1 : 0);
     if (each > 1) {
       low = without_rest(low);
@@ -62,12 +62,16 @@ class ShareList {
     return before > after ? block + 1 : block;
   }
 
+  /// Whether a line's last tile is the one at `place`, and not its only one.
+  __device__ __forceinline__ static bool is_last(int place, int tiles) {
+    return tiles > 1 && place - quotient(place, tiles) * tiles == tiles - 1;
+  }
   /// A cut, moved behind the last tile of a line's keys where only that is left: to begin with other queries
   /// takes longer than one more tile of the same.
   __device__ __forceinline__ int without_rest(int cut) const {
     for (int g = 0, before = 0; g < step_.groups; ++g) {
       const int tiles = length(g), all = tiles * lines(g);
-      if (cut < before + all) return tiles > 1 && (cut - before) % tiles == tiles - 1 ? cut + 1 : cut;
+      if (cut < before + all) return is_last(cut - before, tiles) ? cut + 1 : cut;
       before += all;
     }
     return cut;
@@ -77,14 +81,15 @@ class ShareList {
   __device__ __forceinline__ void of_group(int group, int low, int high, KeyShares& shares) const {
     const RowGroup& rows = step_.group[group];
     const int tiles = length(group), start = first_tile(group);
-    for (int line = max(low, 0) / tiles; line < lines(group) && line * tiles < high; ++line) {
+    for (int line = quotient(max(low, 0), tiles); line < lines(group) && line * tiles < high; ++line) {
       KeyShare share;
       share.block = cut_at(start, max(low - line * tiles, 0), tiles);
       const int end_block = cut_at(start, min(high - line * tiles, tiles), tiles);
       if (share.block >= end_block) continue;
       share.group = group;
-      share.kv_head = line % kv_heads_;
-      share.first_query = line / kv_heads_ * kQueries;
+      const int part = quotient(line, kv_heads_);
+      share.kv_head = line - part * kv_heads_;
+      share.first_query = part * kQueries;
       share.queries = min(kQueries, rows.count * heads_ - share.first_query);
       share.first = max(rows.first_key[kind_], KeyBlocks::start(sliding_, share.block));
       share.end = min(rows.end_key[kind_], KeyBlocks::start(sliding_, end_block));

@@ -133,16 +133,17 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     enter_phase(plan, now, head.product);
     if (kind == StepKind::kProduct) {
       run_product<kTiles>(step, now, head.product);
-    } else if (kind == StepKind::kAttend) {
-      // It begins before the blocks meet, while other warps of this one may be in the phase before. Of a
-      // product they do not read the rows in the space to work in any more.
-      if (now > 0 && shared_at<const Phase>(phase_at(plan, now - 1))->kind != StepKind::kProduct)
-        __syncthreads();
-      attend(plan);
-      arrive(step, place_here(plan)->phase);
     } else {
-      meet(step, now);
-      if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
+      if (kind == StepKind::kAttend) {
+        // It begins before the blocks meet, while other warps of this one may be in the phase before. Of a
+        // product they do not read the rows in the space to work in any more.
+        if (now > 0 && shared_at<const Phase>(phase_at(plan, now - 1))->kind != StepKind::kProduct)
+          __syncthreads();
+        attend({plan.arguments, now});
+      } else {
+        meet(step, now);
+        if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
+      }
       arrive(step, place_here(plan)->phase);
     }
     const Place* place = place_here(plan);
