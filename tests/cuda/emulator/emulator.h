@@ -8,8 +8,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+
+#include "backend/cuda/kernels/watch.h"
 
 #define __global__
 #define __device__
@@ -149,8 +152,12 @@ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
 inline void grid_arrive(uint32_t* counter) {
   ++*counter;
 }
-inline void grid_await(const uint32_t* counter, uint32_t target) {
+[[noreturn]] inline void give_up(Awaited, int) {
+  std::abort();
+}
+inline int grid_await(const uint32_t* counter, uint32_t target) {
   while (static_cast<int>(*counter - target) < 0) emulator::grid_await();
+  return 0;
 }
 inline uint32_t count_finished(uint32_t* counter) {
   return (*counter)++;

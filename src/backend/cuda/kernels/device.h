@@ -197,14 +197,16 @@ __device__ __forceinline__ void arrive_some(int number, int threads) {
 __device__ __forceinline__ void grid_arrive(uint32_t* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
-__device__ __forceinline__ void grid_await(const uint32_t* counter, uint32_t target) {
+/// Returns how many are missing when it gives up: whoever waits reports it where that takes no registers from
+/// the phase that begins.
+__device__ __forceinline__ int grid_await(const uint32_t* counter, uint32_t target) {
   const long long since = clock64();
   for (uint32_t turn = 1;; ++turn) {
     uint32_t value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
-    if (static_cast<int>(value - target) >= 0) return;
-    if (turn % 1024 == 0 && clock64() - since > kPatienceForBlocks)
-      give_up(Awaited::kBlocks, static_cast<int>(target - value));
+    const int missing = static_cast<int>(target - value);
+    if (missing <= 0) return 0;
+    if (turn % 1024 == 0 && clock64() - since > kPatienceForBlocks) return missing;
   }
 }
 /// Adds one to a counter of finished parts and returns what it was; what the others wrote before can be read.

@@ -56,21 +56,26 @@ template <int kUnderWay = 0>
 __device__ __forceinline__ void meet(const StepArguments& step, int now) {
   copy_wait<kUnderWay>();  // what this warp brings
   if (thread_here() == kMeetingWarp * 32) {
-    if (now > 0) grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
-    shared_at<Watch>(step.plan.watch)->phase = now;
+    auto& watch = *shared_at<Watch>(step.plan.watch);
+    if (now > 0)
+      watch.missing = grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
+    if (watch.missing == 0) watch.phase = now;
     if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * now + 1] = clock_now();
   }
   __syncthreads();
 }
 
 /// The block is done with phase `over` as soon as all its threads have called this; only the warp that says
-/// so waits for them.
+/// so waits for them. If others never came to the meeting before it, whatever it did is void, and it says so
+/// here: in meet() that would take registers from products and attention.
 __device__ __forceinline__ void arrive(const StepArguments& step, int over) {
   constexpr int kDone = 15;
   const int thread = thread_here();
   if (thread / 32 != kArrivingWarp) return arrive_some(kDone, kBlockThreads);
   sync_some(kDone, kBlockThreads);
   if (thread % 32 == 0) {
+    const int missing = shared_at<const Watch>(step.plan.watch)->missing;
+    if (missing > 0) give_up(Awaited::kBlocks, missing);
     if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * over + 2] = clock_now();
     if ((step.skipped & kSkipArrival) == 0 || block_here() != 0) grid_arrive(step.arrived);
   }

@@ -77,7 +77,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }
   if (thread == 0) {
-    *shared_at<Watch>(plan.watch) = {step.stuck, 0};
+    *shared_at<Watch>(plan.watch) = {step.stuck, 0, 0};
     *shared_at<StepArguments>(plan.arguments) = step;
     *shared_at<KnownList>(plan.list) = KnownList();
   }
