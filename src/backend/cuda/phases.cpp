@@ -313,7 +313,7 @@ Mixture Executor::experts(int layer) {
                         .dense_norm = device_.vector(weights.post_norm_dense),
                         .expert_norm = device_.vector(weights.post_norm)};
   // A single row is mixed by whoever reads it next.
-  if (rows_ == 1 && config_.hidden <= kMostTurns * kTurnCols && config_.per_layer_dim == 0) return mixture;
+  if (rows_ == 1 && config_.hidden <= kMixTurns * kTurnCols && config_.per_layer_dim == 0) return mixture;
   building_->add(StepKind::kCombine,
                  CombineJob{.rows = rows_,
                             .cols = config_.hidden,

@@ -313,6 +313,14 @@ void arrive_some(int number, int threads) {
 void grid_await() {
   leave(State::kAtGrid);
 }
+void gather_warp(bool waits) {
+  constexpr int kNumber = 15;  // like a barrier that the kernels do not use otherwise
+  if (waits) {
+    sync_some(kNumber, machine.block_threads);
+  } else {
+    arrive_some(kNumber, machine.block_threads);
+  }
+}
 void sync_warp() {
   meet(Meeting::kSync);
 }

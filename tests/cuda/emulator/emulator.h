@@ -8,8 +8,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+
+#include "backend/cuda/kernels/watch.h"
 
 #define __global__
 #define __device__
@@ -66,6 +69,7 @@ void arrival_init(uint64_t* arrival);
 void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival);
 void wait_arrival(uint64_t* arrival, uint32_t parity);
 void grid_await();
+void gather_warp(bool waits);
 
 /// Runs `thread` for every thread of every block, all blocks `together` or one after another.
 void run_grid(int blocks, int threads, size_t shared_bytes, bool together,
@@ -149,8 +153,16 @@ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
 inline void grid_arrive(uint32_t* counter) {
   ++*counter;
 }
-inline void grid_await(const uint32_t* counter, uint32_t target) {
+[[noreturn]] inline void give_up(Awaited, int) {
+  std::abort();
+}
+inline int grid_await(const uint32_t* counter, uint32_t target) {
   while (static_cast<int>(*counter - target) < 0) emulator::grid_await();
+  return 0;
+}
+inline void gathering_init(Arrival*, int) {}
+inline void gather_warp(Arrival*, uint32_t, bool waits) {
+  emulator::gather_warp(waits);
 }
 inline uint32_t count_finished(uint32_t* counter) {
   return (*counter)++;

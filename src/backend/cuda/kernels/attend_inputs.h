@@ -179,7 +179,7 @@ class AttendInputs {
     const float* from;
     int position, key, part;  // the latter of the step's own keys and values
     bool query, turns;
-    Head<kFours> weights, key_norm;
+    Head<kFours> weights;
     FourTurns turn;
   };
   /// The index-th: first the queries, then the step's own keys and values in this share.
@@ -198,13 +198,14 @@ class AttendInputs {
                     : (head.part == 0 ? job_.key : job_.value) + row * job_.kv_stride + share_.kv_head * kDim;
     const float* norm = head.query ? job_.q_norm : head.turns ? job_.k_norm : nullptr;
     head.weights = norm_weights<kFours>(norm, kHalf, lane);
-    if (kOne) head.key_norm = norm_weights<kFours>(head.query ? attend_.k_norm : nullptr, kHalf, lane);
     if (head.turns) head.turn = FourTurns(job_.turns, head.position, 4 * lane);
     return head;
   }
   __device__ __forceinline__ void make_head(const HeadToMake& made, int start) const {
     const int thread = thread_here(), warp = thread / 32, lane = thread % 32;
     Head<kFours> head = read_head<kFours>(made.from, kHalf, lane);
+    [[maybe_unused]] Head<kFours> key_norm;  // before the meeting there are no registers for it
+    if (kOne) key_norm = norm_weights<kFours>(made.query ? attend_.k_norm : nullptr, kHalf, lane);
     float factor = norm_factor(head, kHalf, job_.epsilon);
     if (!kOne && !made.turns && !job_.v_norm) factor = 1;
     scale_head(head, made.weights, factor);
@@ -213,7 +214,7 @@ class AttendInputs {
       turn_head(head, job_.turns, made.position, lane, 1);
     }
     if (made.query) {
-      if (kOne) take_turned(head, made.key_norm, warp, lane);
+      if (kOne) take_turned(head, key_norm, warp, lane);
       put_query(head, warp, lane);
     } else {
       put_fresh(head, made.key, start, made.part, lane);

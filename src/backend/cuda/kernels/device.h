@@ -192,19 +192,45 @@ __device__ __forceinline__ void arrive_some(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+/// The warps of a block gather at a word in shared memory, which is set up for their number: each says that
+/// it is there and goes on, and whoever waits sees what the others wrote before. `parity`: 0 for the first
+/// time, 1 for the second, 0 for the third, ... By whole warps.
+__device__ __forceinline__ void gathering_init(Arrival* gathering, int warps) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(gathering));
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address), "r"(warps) : "memory");
+}
+__device__ __forceinline__ void gather_warp(Arrival* gathering, uint32_t parity, bool waits) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(gathering));
+  __syncwarp();
+  if (threadIdx.x % 32 == 0)
+    asm volatile("{\n .reg .b64 state;\n mbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(address)
+                 : "memory");
+  if (!waits) return;
+  for (uint32_t done = 0; done == 0;) {
+    asm volatile(
+        "{\n .reg .pred p;\n mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(address), "r"(parity)
+        : "memory");
+  }
+  __syncwarp();
+}
+
 /// All blocks meet: what they wrote before can be read (load_fresh) after. `counter` counts arrivals since it
 /// was cleared, `target` is what it must reach.
 __device__ __forceinline__ void grid_arrive(uint32_t* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
-__device__ __forceinline__ void grid_await(const uint32_t* counter, uint32_t target) {
+/// Returns how many are missing when it gives up: whoever waits reports it where that takes no registers from
+/// the phase that begins.
+__device__ __forceinline__ int grid_await(const uint32_t* counter, uint32_t target) {
   const long long since = clock64();
   for (uint32_t turn = 1;; ++turn) {
     uint32_t value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
-    if (static_cast<int>(value - target) >= 0) return;
-    if (turn % 1024 == 0 && clock64() - since > kPatienceForBlocks)
-      give_up(Awaited::kBlocks, static_cast<int>(target - value));
+    const int missing = static_cast<int>(target - value);
+    if (missing <= 0) return 0;
+    if (turn % 1024 == 0 && clock64() - since > kPatienceForBlocks) return missing;
   }
 }
 /// Adds one to a counter of finished parts and returns what it was; what the others wrote before can be read.

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/kernels/chain.h"
 #include "backend/cuda/kernels/device.h"
+#include "base/exponential.h"
 #include "base/noise.h"
 #include "base/scores.h"
 
@@ -25,21 +26,9 @@ struct DrawSpace {
   int drawn;
 };
 
-/// e^x for x <= 0, as exp_nonpositive() of sample/weight.h.
+/// e^x for x <= 0, as the host's sampler has it (sample/weight.h).
 __device__ inline float weight_of(float x) {
-  constexpr float kShift = 0x1.8p23f;
-  constexpr float kLog2E = 0x1.715476p0f, kLn2High = 0x1.62e400p-1f, kLn2Low = 0x1.7f7d1cp-20f;
-  x = x > -87.0f ? x : -87.0f;
-  const float shifted = x * kLog2E + kShift;
-  const float n = shifted - kShift;
-  const float r = (x - n * kLn2High) - n * kLn2Low;
-  float p = r * (1.0f / 720) + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
+  return exp_nonpositive<uint32_t>(x > -87.0f ? x : -87.0f);
 }
 
 __device__ inline double gumbel_of(uint64_t key, int id) {

@@ -11,7 +11,8 @@ namespace slip::backend::cuda {
 
 inline constexpr int kBlockThreads = kWarps * 32;
 inline constexpr int kTurnCols = 4 * kBlockThreads;  // of a row, that all threads take at once
-inline constexpr int kMostTurns = 3;                 // that code is made for: rows of up to 6144 columns
+inline constexpr int kMostTurns = 3;                 // that code is made for: rows of up to 6144 columns,
+inline constexpr int kMixTurns = 2;                  // with experts to be mixed, up to 4096
 
 inline constexpr int kMaxRows = 16;     // of one step
 inline constexpr int kMaxListed = 512;  // matrices of a stack that one phase reads
@@ -186,6 +187,7 @@ enum Skipped : int {
 /// Shared memory of a block, for all phases of a step: places in bytes.
 struct SharedPlan {
   int watch = 0;      // the first thing; see watch.h
+  int done = 0;       // where the warps gather that are done with a phase; see meeting.h
   int arguments = 0;  // StepArguments, for functions that are not inlined
   int streams = 0;    // [kWarps] Stream; see stream.h
   int lookouts = 0;   // [kWarps] Lookout, and what it has found:

@@ -56,36 +56,31 @@ template <int kUnderWay = 0>
 __device__ __forceinline__ void meet(const StepArguments& step, int now) {
   copy_wait<kUnderWay>();  // what this warp brings
   if (thread_here() == kMeetingWarp * 32) {
-    if (now > 0) grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
-    shared_at<Watch>(step.plan.watch)->phase = now;
+    auto& watch = *shared_at<Watch>(step.plan.watch);
+    if (now > 0)
+      watch.missing = grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
+    if (watch.missing == 0) watch.phase = now;
     if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * now + 1] = clock_now();
   }
   __syncthreads();
 }
 
-/// Says that the block is done with phase `over`. By a warp that knows that everything has been written.
-__device__ __forceinline__ void say_done(const StepArguments& step, int over) {
-  if (thread_here() % 32 != 0) return;
+/// The block is done with phase `over` as soon as all its warps have called this; only warp `speaker`, which
+/// says so, waits for the others.
+__device__ __forceinline__ void arrive(const StepArguments& step, int over, int speaker = kArrivingWarp) {
+  const bool speaks = uniform(thread_here() / 32) == speaker;
+  gather_warp(shared_at<Arrival>(step.plan.done), static_cast<uint32_t>(over) & 1, speaks);
+  if (!speaks || thread_here() % 32 != 0) return;
   if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * over + 2] = clock_now();
   if ((step.skipped & kSkipArrival) == 0 || block_here() != 0) grid_arrive(step.arrived);
 }
-inline constexpr int kDone = 15;  // barrier
 
-/// The block is done with phase `over` as soon as all its threads have called this; only the warp that says
-/// so waits for them.
-__device__ __forceinline__ void arrive(const StepArguments& step, int over) {
-  if (thread_here() / 32 != kArrivingWarp) return arrive_some(kDone, kBlockThreads);
-  sync_some(kDone, kBlockThreads);
-  say_done(step, over);
-}
-/// The same where since the last barrier only the first `warps` warps have written something: nobody waits
-/// for the others.
-__device__ __forceinline__ void arrive_with(const StepArguments& step, int over, int warps) {
-  const int warp = uniform(thread_here() / 32);
-  if (warp >= warps) return;
-  if (warp + 1 < warps) return arrive_some(kDone, warps * 32);
-  if (warps > 1) sync_some(kDone, warps * 32);
-  say_done(step, over);
+/// If other blocks never came to the meeting before the phase that is over, whatever it did is void: gives
+/// up. In meet() that would take registers from products and attention.
+__device__ __forceinline__ void check_meeting(const SharedPlan& plan) {
+  if (thread_here() != kMeetingWarp * 32) return;
+  const int missing = shared_at<const Watch>(plan.watch)->missing;
+  if (missing > 0) give_up(Awaited::kBlocks, missing);
 }
 
 }  // namespace slip::backend::cuda

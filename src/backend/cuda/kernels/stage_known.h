@@ -21,7 +21,7 @@ enum class Branch : int { kNone, kRow, kMixture };
 __host__ __device__ constexpr int staging(Branch branch, bool normed, int turns) {
   return static_cast<int>(branch) * 8 + (normed ? 4 : 0) + turns;
 }
-inline constexpr int kLastStaging = staging(Branch::kMixture, true, kMostTurns);
+inline constexpr int kLastStaging = staging(Branch::kMixture, true, kMixTurns);
 /// The one that fits a segment.
 __host__ inline int staging_of(const Segment& segment) {
   const Input& in = segment.in;
@@ -32,7 +32,7 @@ __host__ inline int staging_of(const Segment& segment) {
   if (in.rows == nullptr || turns > kMostTurns) return 0;
   if (in.branch != nullptr && (in.branch_norm == nullptr || in.branch_parts > kMaxSlices)) return 0;
   if (segment.normed && segment.norm == nullptr) return 0;
-  if (branch == Branch::kMixture && !segment.normed) return 0;
+  if (branch == Branch::kMixture && (!segment.normed || turns > kMixTurns)) return 0;
   return staging(branch, segment.normed, turns);
 }
 

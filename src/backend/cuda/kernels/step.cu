@@ -77,7 +77,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
       stacked |= matrix.count > 1;
     }
   }
-  plan.arguments = align(sizeof(Watch));
+  plan.done = align(sizeof(Watch));
+  plan.arguments = plan.done + align(sizeof(Arrival));
   plan.streams = plan.arguments + align(sizeof(StepArguments));
   plan.lookouts = plan.streams + align(kWarps * sizeof(Stream));
   plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));

@@ -77,9 +77,10 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }
   if (thread == 0) {
-    *shared_at<Watch>(plan.watch) = {step.stuck, 0};
+    *shared_at<Watch>(plan.watch) = {step.stuck, 0, 0};
     *shared_at<StepArguments>(plan.arguments) = step;
     *shared_at<KnownList>(plan.list) = KnownList();
+    gathering_init(shared_at<Arrival>(plan.done), kWarps);
   }
   clear_votes(plan);
   if (thread / 32 == kBringingWarp) {
@@ -98,6 +99,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
 /// After phase `over`, when this block has arrived: prepares what does not depend on the others, the
 /// descriptions after the next ones, and the copies of what comes next. `product`: its number, or -1.
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
+  check_meeting(step.plan);
   const int warp = uniform(thread_here() / 32);
   if (product >= 0) {
     Stream stream = load_words(streams(step.plan) + thread_here() / 32);

@@ -292,9 +292,9 @@ __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segme
     __syncthreads();
     finish_tiles(segment, rows, walk, round, now, sums, factor, chosen);
     if (kAlone && last) {
+      // The last of the warps that have results speaks, as soon as they are written.
       const int results = now << (slots_log + walk.rows_log + results_log_of(segment.matrix));
-      __syncwarp();
-      arrive_with(step, place_here(plan)->phase, min((results + 31) / 32, kWarps));
+      arrive(step, place_here(plan)->phase, min((results - 1) / 32, kWarps - 1));
     }
     // With one half nobody may overtake.
     if (walk.half_floats > 0) {

@@ -18,10 +18,11 @@ struct alignas(16) StuckReport {
   int detail;  // how many blocks have not arrived; the warp that waits for weights
 };
 
-/// At the start of shared memory; only read when something is stuck.
+/// At the start of shared memory.
 struct Watch {
   StuckReport* report;
-  int phase;
+  int phase;    // the latest that all blocks have begun
+  int missing;  // blocks, at the meeting before the next one
 };
 
 }  // namespace slip::backend::cuda
