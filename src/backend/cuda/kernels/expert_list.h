@@ -151,7 +151,7 @@ __device__ __noinline__ inline void learn_list(int arguments, int product) {
   }
   __syncthreads();
   // What a plain product reads of the list has been looked up before: only the list was missing.
-  if (uniform(duty_at(plan, product).plain) != 0) return fill_now(step);
+  if (uniform(duty_at(plan, product).kind & Duty::kPlain) != 0) return fill_now(step);
   if (experts && !single && uniform(thread_here() / 32) == kScoutWarp) {
     const int matrices = count_votes(job, plan);
     if (thread_here() % 32 == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};

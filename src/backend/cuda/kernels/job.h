@@ -159,11 +159,15 @@ constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
 struct alignas(16) Duty {
   int segment = -1;  // none
   int first = 0, end = 0;
-  int plain = 0;   // one run of tiles in one pass, and nothing else to do but, perhaps, to learn the list
-  int learns = 0;  // which is not known before
+  // One run of tiles in one pass, and nothing else to do but, perhaps, to learn the list; which is not known
+  // before.
+  static constexpr int kPlain = 1, kLearns = 2;
+  int kind = 0;
   int matrices = 0;
   int listed = 0;  // which of them, of a plain one
-  int unused = 0;
+  int unused[2] = {};
+
+  constexpr bool plain() const { return (kind & kPlain) != 0; }
 };
 
 /// A job from the point of view of a block, in shared memory.

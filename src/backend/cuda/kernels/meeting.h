@@ -65,10 +65,10 @@ __device__ __forceinline__ void meet(const StepArguments& step, int now) {
   __syncthreads();
 }
 
-/// The block is done with phase `over` as soon as all its warps have called this; only warp `speaker`, which
-/// says so, waits for the others.
-__device__ __forceinline__ void arrive(const StepArguments& step, int over, int speaker = kArrivingWarp) {
-  const bool speaks = uniform(thread_here() / 32) == speaker;
+/// The block is done with phase `over` as soon as all its warps have called this; only the one that says so
+/// waits for the others.
+__device__ __forceinline__ void arrive(const StepArguments& step, int over) {
+  const bool speaks = uniform(thread_here() / 32) == kArrivingWarp;
   gather_warp(shared_at<Arrival>(step.plan.done), static_cast<uint32_t>(over) & 1, speaks);
   if (!speaks || thread_here() % 32 != 0) return;
   if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * over + 2] = clock_now();

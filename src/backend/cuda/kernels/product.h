@@ -143,12 +143,13 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
 template <int kTiles>
 __device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
   const SharedPlan& plan = step.plan;
-  if (uniform(duty_at(plan, product).learns) != 0) {
+  const int kind = uniform(duty_at(plan, product).kind);
+  if ((kind & Duty::kLearns) != 0) {
     meet(step, now);
     learn_list(plan.arguments, product);
     now = -1;
   }
-  if (uniform(duty_at(plan, product).plain) != 0) {
+  if ((kind & Duty::kPlain) != 0) {
     run_plain<kTiles>(step, now, product);
   } else {
     run_special<kTiles>(plan.arguments, now, product);

@@ -121,7 +121,7 @@ Duty duty_of(const Job& job, int which, int own) {
   const bool one_run = share.first < share.end && share.end <= (duty.listed + 1) * tiles;
   // The experts of one row are always as many.
   const bool known = !job.stacked || (job.rows == 1 && job.route.experts > 0);
-  duty.plain = known && one_run && job.passes == 1 && segment.keep_normed == nullptr ? 1 : 0;
+  if (known && one_run && job.passes == 1 && segment.keep_normed == nullptr) duty.kind |= Duty::kPlain;
   return duty;
 }
 
@@ -138,7 +138,7 @@ std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
         const int own = block - job.segments[i].first_block;
         if (own >= 0 && own < job.segments[i].blocks) duty = duty_of(job, i, own);
       }
-      duty.learns = learns ? 1 : 0;
+      if (learns) duty.kind |= Duty::kLearns;
     }
   }
   return duties;

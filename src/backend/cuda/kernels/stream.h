@@ -125,12 +125,12 @@ __device__ __forceinline__ bool next_tiles(const SharedPlan& plan, int last, Loo
   const Duty& duty = duty_at(plan, at.product + 1);
   const bool has_segment = duty.segment >= 0;
   const KnownList list = *shared_at<const KnownList>(plan.list);
-  if (has_segment && job.segment.matrix.count > 1 && job.frame.list_number != list.number && duty.plain == 0)
+  if (has_segment && job.segment.matrix.count > 1 && job.frame.list_number != list.number && !duty.plain())
     return false;
   ++at.product;
   at.passes_left = 0;
   if (!has_segment) return true;
-  const Share share = share_of(job.segment, duty, duty.plain != 0 ? duty.matrices : list.matrices);
+  const Share share = share_of(job.segment, duty, duty.plain() ? duty.matrices : list.matrices);
   at.first = at.tile = share.first;
   at.end = share.end;
   if (share.first < share.end) at.passes_left = job.frame.passes;

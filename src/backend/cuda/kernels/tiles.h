@@ -219,11 +219,6 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
   }
 }
 
-/// Results of a tile, of each row of the step.
-__device__ __forceinline__ int results_log_of(const PackedMatrix& matrix) {
-  return matrix.subtiles == 1 || matrix.pair ? 4 : 5;
-}
-
 /// Results of `rounds` rounds of a run's tiles, from round `first` on, by all threads: the sums of a tile's
 /// warps, in the order of the parts. `factor`: of the row that is this thread's.
 __device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows,
@@ -231,7 +226,8 @@ __device__ __forceinline__ void finish_tiles(const Segment& segment, const Stage
                                              float factor, const int8_t* chosen) {
   const PackedMatrix& matrix = segment.matrix;
   const bool pair = matrix.pair;
-  const int rows_log = segment.rows_log, subtiles = matrix.subtiles, results_log = results_log_of(matrix);
+  const int rows_log = segment.rows_log, subtiles = matrix.subtiles,
+            results_log = subtiles == 1 || pair ? 4 : 5;
   const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
   const int total = (rounds << slots_log) << results_log;  // of each row
   int i = thread_here() >> rows_log;
@@ -292,9 +288,12 @@ __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segme
     __syncthreads();
     finish_tiles(segment, rows, walk, round, now, sums, factor, chosen);
     if (kAlone && last) {
-      // The last of the warps that have results speaks, as soon as they are written.
-      const int results = now << (slots_log + walk.rows_log + results_log_of(segment.matrix));
-      arrive(step, place_here(plan)->phase, min((results - 1) / 32, kWarps - 1));
+      // Whoever speaks has nothing else to do then: saying it takes until all that was written is there.
+      if (uniform(thread / 32) == kArrivingWarp) {
+        fill(step, stream);
+        keep_stream(plan, stream);
+      }
+      arrive(step, place_here(plan)->phase);
     }
     // With one half nobody may overtake.
     if (walk.half_floats > 0) {
