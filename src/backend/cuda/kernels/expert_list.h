@@ -23,21 +23,31 @@ __device__ __forceinline__ void look_now(const StepArguments& step, int last) {
   fill_now(step);
 }
 
+/// To whole warps.
+__device__ __forceinline__ int rounded_up(int threads) {
+  return (threads + 31) & ~31;
+}
+
 /// The experts of a single row, in the order of their scores: each one's rank is how many are better, which
-/// as many threads find out at once. About 700 cycles from the scores on; by turns, as below, 3,000.
-__device__ __forceinline__ void choose_at_once(const JobFrame& job, const SharedPlan& plan) {
+/// as many threads find out at once, after a barrier. First the scores, to the space of the votes, which
+/// nobody needs for one row.
+__device__ __forceinline__ void show_scores(const JobFrame& job, const SharedPlan& plan) {
   const RouteJob& route = job.route;
-  const int expert = thread_here(), padded = (route.experts + 31) / 32 * 32;
-  constexpr int kChoosers = 1;  // barrier
-  if (expert >= padded) return;
-  auto* ranks = shared_at<uint32_t>(plan.votes);  // which nobody needs for one row
-  const uint32_t own = expert < route.experts ? rank_of(load_fresh(route.scores + expert)) : 0;
-  ranks[expert] = own;
+  const int expert = thread_here();
+  if (expert >= rounded_up(route.experts)) return;
+  shared_at<uint32_t>(plan.votes)[expert] =
+      expert < route.experts ? rank_of(load_fresh(route.scores + expert)) : 0;
   if (expert < route.chosen) {  // where scores are no numbers there is no choice
     shared_at<int>(plan.active)[expert] = 0;
     shared_at<int8_t>(plan.chosen)[expert * kMaxRows] = -1;
   }
-  sync_some(kChoosers, padded);
+}
+__device__ __forceinline__ void choose_at_once(const JobFrame& job, const SharedPlan& plan) {
+  const RouteJob& route = job.route;
+  const int expert = thread_here(), padded = rounded_up(route.experts);
+  if (expert >= padded) return;
+  const auto* ranks = shared_at<const uint32_t>(plan.votes);
+  const uint32_t own = ranks[expert];
   // Of equal ones the lower is better: of the experts before this warp's all that are not worse, of its own
   // those before this one.
   int better = 0;
@@ -141,6 +151,8 @@ __device__ __noinline__ inline void learn_list(int arguments, int product) {
   const JobFrame& job = job_at(plan, product).frame;
   const bool experts = uniform(job.route.experts) > 0, single = uniform(job.rows) == 1;
   if (experts && single) {
+    show_scores(job, plan);
+    __syncthreads();
     choose_at_once(job, plan);
     if (thread_here() == 0) *shared_at<KnownList>(plan.list) = {job.list_number, job.route.chosen};
   }

@@ -62,6 +62,7 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
     if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
     stage_rows<kTiles>(step, {now}, job.segment, {0, job.frame.rows, duty.listed});
   }
+  __syncwarp();
   TileWalk walk = load_words(shared_at<const TileWalk>(plan.walks) + thread_here() / 32);
   const int again = place_here(plan)->product, listed = duty_at(plan, again).listed;
   const OwnJob& job = job_at(plan, again);
