@@ -136,6 +136,8 @@ __device__ __noinline__ void run_special(int arguments, int now, int product) {
     run_share<kTiles>(step);
   } else if (now >= 0) {
     meet(step, now);
+  } else {
+    __syncthreads();  // the scout may go on when all have seen what he found
   }
 }
 
