@@ -122,7 +122,7 @@ struct alignas(16) JobFrame {
   int passes = 0;
   int matrices = 0;                  // of stacks, that are read, more or less
   int list_number = 0;               // jobs with the same number read the same list
-  const MatrixList* list = nullptr;  // where experts are not chosen:
+  const MatrixList* list = nullptr;  // of clusters
   RouteJob route;
 };
 struct alignas(16) Job : JobFrame {
@@ -159,8 +159,8 @@ constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
 struct alignas(16) Duty {
   int segment = -1;  // none
   int first = 0, end = 0;
-  // One run of tiles in one pass, and nothing else to do but, perhaps, to learn the list; which is not known
-  // before.
+  // Plain: one run of tiles in one pass, and nothing else to do but, perhaps, to learn the list. Learns: the
+  // list is not known before.
   static constexpr int kPlain = 1, kLearns = 2;
   int kind = 0;
   int matrices = 0;
