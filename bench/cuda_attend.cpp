@@ -9,12 +9,6 @@
 namespace slip::backend::cuda {
 namespace {
 
-struct Heads {
-  const char* name;
-  int dim, heads, kv_heads, pairs, window;  // window 0: a full layer
-  bool k_is_v;
-};
-
 /// One sequence whose pages all are the same one, or few, of the memory given.
 std::vector<std::byte> attend_step(const Heads& shape, int context, int width, std::byte* pages,
                                    size_t page_bytes, int page_count) {
@@ -61,7 +55,7 @@ void time_attend(Gpu& gpu, const DeviceMemory& memory, const DeviceMemory& float
     for (const Heads& shape : shapes) {
       if (shape.window > 0 && context > 1024) continue;
       for (const int width : {1, 4}) {
-        const auto page = static_cast<size_t>((shape.k_is_v ? 1 : 2) * shape.kv_heads * 256 * shape.dim * 2);
+        const auto page = shape.page_bytes();
         const size_t layer_bytes = std::min<size_t>(page * static_cast<size_t>(context / 256 + 1), 96 << 20);
         const auto layer_pages = static_cast<int>(layer_bytes / page);
         const auto state = attend_step(shape, context, width, memory.data(), page, layer_pages);
@@ -70,29 +64,15 @@ void time_attend(Gpu& gpu, const DeviceMemory& memory, const DeviceMemory& float
         StepList list;
         for (int layer = 0; layer < kLayers; ++layer) {
           AttendJob job;
-          job.own = {.step = reinterpret_cast<const Step*>(device_step.data()),
-                     .rows = width,
-                     .heads = shape.heads,
-                     .stores = true,
-                     .v_norm = true,
-                     .epsilon = 1e-6f,
-                     .cache = {.ring = shape.window > 0,
-                               .k_is_v = shape.k_is_v,
-                               .kv_heads = shape.kv_heads,
-                               .head_dim = shape.dim,
-                               .element_bytes = 2,
-                               .ring_pages = layer_pages,
-                               .ring_page_bytes = static_cast<int64_t>(page),
-                               .page_offset = static_cast<int64_t>(layer_bytes) * layer},
-                     .head_dim = shape.dim,
-                     .turns = {rows, rows + (1 << 18), shape.pairs},
-                     .q_norm = rows + layer * 8192,
-                     .k_norm = rows + layer * 8192 + 4096,
-                     .query = const_cast<float*>(rows) + (1 << 20),
-                     .key = rows + (1 << 21),
-                     .value = rows + (1 << 21) + (1 << 20),
-                     .query_stride = shape.heads * shape.dim,
-                     .kv_stride = shape.kv_heads * shape.dim};
+          job.own = shape.job(reinterpret_cast<const Step*>(device_step.data()), width, rows);
+          job.own.stores = true;
+          job.own.cache.ring_pages = layer_pages;
+          job.own.cache.page_offset = static_cast<int64_t>(layer_bytes) * layer;
+          job.own.q_norm = rows + layer * 8192;
+          job.own.k_norm = rows + layer * 8192 + 4096;
+          job.own.query = const_cast<float*>(rows) + (1 << 20);
+          job.own.key = rows + (1 << 21);
+          job.own.value = rows + (1 << 21) + (1 << 20);
           job.sliding = shape.window > 0;
           job.k_norm = job.own.k_norm;
           job.most_blocks = KeyBlocks::of(job.sliding, context + width) + 1;

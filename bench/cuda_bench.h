@@ -26,6 +26,33 @@ inline PackedMatrix shape(const Case& one, Format format) {
                .count = one.experts});
 }
 
+/// The attention of a layer.
+struct Heads {
+  const char* name;
+  int dim, heads, kv_heads, pairs, window;  // window 0: a full layer
+  bool k_is_v;
+
+  size_t page_bytes() const { return static_cast<size_t>((k_is_v ? 1 : 2) * kv_heads * 256 * dim * 2); }
+  /// `noise` stands for norms and rotations. Where queries, keys and the cache are is left open.
+  HeadsJob job(const Step* step, int rows, const float* noise) const {
+    return {.step = step,
+            .rows = rows,
+            .heads = heads,
+            .epsilon = 1e-6f,
+            .cache = {.ring = window > 0,
+                      .k_is_v = k_is_v,
+                      .kv_heads = kv_heads,
+                      .head_dim = dim,
+                      .ring_page_bytes = static_cast<int64_t>(page_bytes())},
+            .head_dim = dim,
+            .turns = {noise, noise + (1 << 18), pairs},
+            .q_norm = noise,
+            .k_norm = noise,
+            .query_stride = heads * dim,
+            .kv_stride = kv_heads * dim};
+  }
+};
+
 /// Seconds per phase of a list, the best of some runs.
 inline double best_of(Gpu& gpu, StepList& list, int skipped, const Step* step = nullptr) {
   double best = 1;

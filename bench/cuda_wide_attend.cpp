@@ -10,12 +10,6 @@
 namespace slip::backend::cuda {
 namespace {
 
-struct Heads {
-  const char* name;
-  int dim, heads, kv_heads, pairs, window;  // window 0: a full layer
-  bool k_is_v;
-};
-
 class WideAttendBench {
  public:
   /// `cache` stands for pages, `floats` for norms and rotations; both hold noise.
@@ -54,35 +48,15 @@ class WideAttendBench {
   static int kind(const Heads& shape) { return shape.window > 0 ? 0 : 1; }
 
   WideAttend job_of(const Heads& shape, int depth) {
-    const auto page = static_cast<size_t>((shape.k_is_v ? 1 : 2) * shape.kv_heads * 256 * shape.dim * 2);
+    const auto page = shape.page_bytes();
     describe_rows(shape, depth, page);
     const auto* rows = reinterpret_cast<const float*>(floats_.data());
     const int cols = shape.heads * shape.dim, share = shape.heads / shape.kv_heads;
     const int at_once = wide_attend_queries(shape.dim);
     WideAttend wide;
-    wide.job.own = {.step = reinterpret_cast<const Step*>(step_.data()),
-                    .rows = kRows,
-                    .heads = shape.heads,
-                    .stores = false,
-                    .v_norm = true,
-                    .epsilon = 1e-6f,
-                    .cache = {.ring = shape.window > 0,
-                              .k_is_v = shape.k_is_v,
-                              .kv_heads = shape.kv_heads,
-                              .head_dim = shape.dim,
-                              .element_bytes = 2,
-                              .ring_pages = 16,
-                              .ring_page_bytes = static_cast<int64_t>(page),
-                              .page_offset = 0},
-                    .head_dim = shape.dim,
-                    .turns = {rows, rows + (1 << 18), shape.pairs},
-                    .q_norm = rows,
-                    .k_norm = rows,
-                    .query = reinterpret_cast<float*>(query_.data()),
-                    .key = nullptr,
-                    .value = nullptr,
-                    .query_stride = cols,
-                    .kv_stride = 0};
+    wide.job.own = shape.job(reinterpret_cast<const Step*>(step_.data()), kRows, rows);
+    wide.job.own.cache.ring_pages = 16;
+    wide.job.own.query = reinterpret_cast<float*>(query_.data());
     wide.job.sliding = shape.window > 0;
     wide.job.k_norm = rows;
     wide.job.out = reinterpret_cast<float*>(out_.data());

@@ -105,15 +105,20 @@ class Executor {
                 std::span<const kv::Cache* const> caches, int first_row, int first_output);
   void run_piece(const model::Program& program, std::span<const InputRow> rows,
                  std::span<const kv::Cache* const> caches, int first_row, int first_output);
+
+  // executor_rows.cpp
+  /// Rows start on 16 bytes, and a kernel may read two floats at a time.
+  static int64_t padded(int64_t cols) { return (cols + 3) / 4 * 4; }
   void write_inputs(const model::Program& program, std::span<const InputRow> rows,
                     std::span<const Drawing> drawings = {});
   void write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches, int first_output);
   void read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
                     int first_output);
-  StepList& list_for(const model::Program& program, int rows, bool outputs, int steps = 1);
-  void build(const model::Program& program, int rows, bool outputs, int steps);
+  void spread_scores(int row, int out_row);
 
   // phases.cpp and, for drafters, draft_phases.cpp: each adds its entries for `rows_` rows.
+  StepList& list_for(const model::Program& program, int rows, bool outputs, int steps = 1);
+  void build(const model::Program& program, int rows, bool outputs, int steps);
   void phase(const model::Program& program, const model::Phase& phase);
   void per_layer_inputs();
   void qkv(int layer, bool queries);
@@ -197,7 +202,6 @@ class Executor {
   std::vector<float> out_hidden_;     // [max_rows][h], as Output has it
   std::vector<int> spread_clusters_;  // [max_rows * kept]: whose scores stand in the row's logits
   std::vector<uint8_t> spread_;       // [max_rows]: the row's logits have been set to -infinity once
-  void spread_scores(int row, int out_row);
 
   // While a list is made.
   StepList* building_ = nullptr;

@@ -1,0 +1,152 @@
+// What goes to the device before a step, row by row, and what comes back from it.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "backend/cuda/executor.h"
+#include "base/check.h"
+
+namespace slip::backend::cuda {
+
+using model::PhaseKind;
+
+/// Embeddings and such: what the host looks up for every row.
+void Executor::write_inputs(const model::Program& program, std::span<const InputRow> rows,
+                            std::span<const Drawing> drawings) {
+  const model::Config& embed = *network_.embed_config;
+  auto* input = reinterpret_cast<float*>(host_input_.data() + drawing_bytes_);
+  const PhaseKind first = program.phases.front().kind;
+  const auto embed_row = [&](const InputRow& row, float* to) {
+    embed_reader_->floats(embed.embedding_row(row.token), to);
+    for (int i = 0; i < embed.hidden; ++i) to[i] *= embed.embed_scale;
+  };
+  for (const InputRow& row : rows) {
+    if (first == PhaseKind::kContext) {
+      std::memcpy(input, row.input, static_cast<size_t>(network_.context_inputs) * sizeof(float));
+    } else if (row.embedding != nullptr) {
+      std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+    } else {
+      embed_row(row, input);
+    }
+    if (first == PhaseKind::kDraftInput)
+      std::memcpy(input + embed.hidden, row.input, static_cast<size_t>(embed.hidden) * sizeof(float));
+    if (table_cols_ > 0) {
+      const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+      table_reader_->floats(id, input + padded(input_cols_));
+    }
+    input += input_.stride;
+  }
+  if (!drawings.empty()) std::memcpy(host_input_.data(), drawings.data(), drawings.size_bytes());
+  const size_t before = drawings.empty() ? 0 : drawing_bytes_;
+  gpu_.to_device(reinterpret_cast<std::byte*>(input_.data) - before,
+                 host_input_.data() + drawing_bytes_ - before,
+                 before + rows.size() * static_cast<size_t>(input_.stride) * sizeof(float));
+}
+
+void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches,
+                          int first_output) {
+  Step& step = *reinterpret_cast<Step*>(host_step_.data());
+  step.rows = static_cast<int>(rows.size());
+  step.groups = 0;
+  step.shares[0] = step.shares[1] = {};
+  int pages = 0;
+  for (int n = 0; n < step.rows; ++n) {
+    const InputRow& row = rows[static_cast<size_t>(n)];
+    const kv::Cache& cache = *caches[static_cast<size_t>(row.cache)];
+    if (n == 0 || rows[static_cast<size_t>(n) - 1].cache != row.cache) {
+      RowGroup& group = step.group[step.groups++];
+      group = {.first = n, .count = 0, .ring = cache.ring(), .pages = pages, .first_key = {}, .end_key = {}};
+      for (std::byte* page : cache.pages()) step.pages[pages++] = page;
+      group.first_key[0] = row.sliding.first;
+      group.first_key[1] = row.full.first;
+    }
+    RowGroup& group = step.group[step.groups - 1];
+    ++group.count;
+    StepRow& to = step.row[n];
+    to = {.position = row.position,
+          .group = step.groups - 1,
+          .first = {row.sliding.first, row.full.first},
+          .end = {row.sliding.end, row.full.end}};
+    for (int kind = 0; kind < 2; ++kind) {
+      group.first_key[kind] = std::min(group.first_key[kind], to.first[kind]);
+      group.end_key[kind] = std::max(group.end_key[kind], to.end[kind]);
+    }
+    SLIP_CHECK(row.best >= 0 && row.best <= kMostCandidates);
+    step.best[n] = row.output ? row.best : 0;
+    step.out_rows[n] = row.output ? first_output++ : -1;
+    step.logit_rows[n] = step.best[n] > 0 ? kToPick : row.output ? step.out_rows[n] : kNowhere;
+  }
+  gpu_.to_device(reinterpret_cast<std::byte*>(step_), host_step_.data(),
+                 sizeof(Step) + static_cast<size_t>(pages) * sizeof(std::byte*));
+}
+
+void Executor::read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
+                            int first_output) {
+  const PhaseKind last = program.phases.back().kind;
+  const Field& hidden = last == PhaseKind::kDraftHead ? next_hidden_ : hidden_;
+  const bool wants = std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; });
+  const auto cols = static_cast<size_t>(last == PhaseKind::kDraftHead ? network_.assistant->backbone_hidden
+                                                                      : config_.hidden);
+  auto* host = reinterpret_cast<float*>(host_hidden_.data());
+  if (wants) {
+    gpu_.to_host(host, reinterpret_cast<const std::byte*>(hidden.data),
+                 rows.size() * static_cast<size_t>(hidden.stride) * sizeof(float));
+  }
+  if (!program.taps.empty()) {
+    const auto bytes = static_cast<size_t>(taps_.stride) * sizeof(float);
+    gpu_.to_host(host_taps_.data() + static_cast<size_t>(first_row) * bytes,
+                 reinterpret_cast<const std::byte*>(taps_.data), rows.size() * bytes);
+  }
+  const bool clusters =
+      device_.clusters.present() && last == PhaseKind::kDraftHead &&
+      std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output && row.best == 0; });
+  if (clusters) {
+    const auto scores = static_cast<size_t>(network_.assistant->kept_centroids) *
+                        static_cast<size_t>(cluster_scores_.stride) * sizeof(float) * rows.size();
+    gpu_.to_host(host_clusters_.data(), reinterpret_cast<const std::byte*>(list_), sizeof(MatrixList));
+    gpu_.to_host(host_clusters_.data() + sizeof(MatrixList),
+                 reinterpret_cast<const std::byte*>(cluster_scores_.data), scores);
+  }
+  gpu_.finish();
+  if (!wants) return;
+  for (size_t n = 0; n < rows.size(); ++n) {
+    if (!rows[n].output) continue;
+    std::memcpy(&out_hidden_[static_cast<size_t>(first_output) * cols],
+                host + n * static_cast<size_t>(hidden.stride), cols * sizeof(float));
+    if (rows[n].best == 0) {
+      reinterpret_cast<BestTokens*>(host_best_.data())[first_output].wanted = 0;
+      if (clusters) spread_scores(static_cast<int>(n), first_output);
+    }
+    ++first_output;
+  }
+}
+
+/// Scores to the places of their tokens; everything else is -infinity. A row's memory is filled once and then
+/// kept clean: what a step writes is taken back by the next one.
+void Executor::spread_scores(int row, int out_row) {
+  const int kept = network_.assistant->kept_centroids;
+  const int64_t size = device_.clusters.rows;
+  const auto& ordering = network_.assistant_weights->ordering;
+  constexpr float kUnscored = -std::numeric_limits<float>::infinity();
+  auto* logits = reinterpret_cast<float*>(host_logits_.data()) + int64_t{out_row} * config_.vocab;
+  const auto& list = *reinterpret_cast<const MatrixList*>(host_clusters_.data());
+  const auto* scores = reinterpret_cast<const float*>(host_clusters_.data() + sizeof(MatrixList));
+  int* last = &spread_clusters_[static_cast<size_t>(out_row * kept)];
+  const auto tokens = [&](int cluster) { return &ordering[static_cast<size_t>(cluster * size)]; };
+  if (spread_[static_cast<size_t>(out_row)] == 0) {
+    std::fill(logits, logits + config_.vocab, kUnscored);
+    spread_[static_cast<size_t>(out_row)] = 1;
+  } else {
+    for (int i = 0; i < kept; ++i) {
+      for (int64_t j = 0; j < size; ++j) logits[tokens(last[i])[j]] = kUnscored;
+    }
+  }
+  for (int i = 0; i < kept; ++i) {
+    const int cluster = list.matrix[row * kept + i];
+    const float* from = scores + (int64_t{row} * kept + i) * cluster_scores_.stride;
+    for (int64_t j = 0; j < size; ++j) logits[tokens(cluster)[j]] = from[j];
+    last[i] = cluster;
+  }
+}
+
+}  // namespace slip::backend::cuda
