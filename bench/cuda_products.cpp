@@ -1,8 +1,8 @@
 // Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
-// `cuda_products quick [name]` times width 1 of 4-bit matrices only, of one shape if asked to, `cuda_products
-// wide` the products of wide passes by warps and by warpgroups, `cuda_products tensor` the tensor cores
+// `cuda_products quick [name]` times up to four rows of 4-bit matrices only, of one shape if asked to, and
+// their parts alone at each width, `cuda_products wide` the products of wide passes by warps and by warpgroups, `cuda_products tensor` the tensor cores
 // alone, `cuda_products attend` attention, `cuda_products wide_attend` that of wide passes.
 #include <fmt/format.h>
 
@@ -180,7 +180,7 @@ void run(int argc, char** argv) {
     time_picks(gpu);
   }
 
-  const std::vector<int> widths = quick ? std::vector<int>{1} : std::vector<int>{1, 2, 4, 8, 16};
+  const std::vector<int> widths = quick ? std::vector<int>{1, 2, 4} : std::vector<int>{1, 2, 4, 8, 16};
   for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
     if (quick && format != Format::kAffine4) break;
     fmt::print(
@@ -202,7 +202,7 @@ void run(int argc, char** argv) {
         line += fmt::format(" {:7.2f} ({:3.0f} %{})", seconds * 1e6,
                             100 * static_cast<double>(packed.bytes()) / seconds / bandwidth,
                             passes > 1 ? fmt::format(", {} passes", passes) : "");
-        if (width != 1) continue;
+        if (width != 1 && !quick) continue;
         const auto alone = [&](int skipped) { return best_of(gpu, list, skipped) * 1e6; };
         line +=
             fmt::format(" [stage {:.2f}, stream {:.2f}, multiply {:.2f}]", alone(kSkipMultiply | kSkipStream),
