@@ -385,6 +385,29 @@ __device__ __forceinline__ float warp_sum(float value) {
   for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
   return value;
 }
+/// Of 1, 2 or 4 values of a lane, the sum over the warp of one of them, in the order of warp_sum(): lane l
+/// has that of value l / (32 / kCount). Fewer shuffles than one sum after another.
+template <int kCount>
+__device__ __forceinline__ float warp_sum_of(const float (&values)[kCount]) {
+  static_assert(kCount == 1 || kCount == 2 || kCount == 4);
+  float left[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) left[i] = values[i];
+  const int lane = thread_here() % 32;
+  int mask = 16;
+#pragma unroll
+  for (int count = kCount / 2; count > 0; count /= 2, mask /= 2) {
+    const bool upper = (lane & mask) != 0;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const float kept = upper ? left[count + i] : left[i], given = upper ? left[i] : left[count + i];
+      left[i] = kept + shuffle_xor(given, mask);
+    }
+  }
+#pragma unroll
+  for (; mask > 0; mask /= 2) left[0] += shuffle_xor(left[0], mask);
+  return left[0];
+}
 __device__ __forceinline__ float warp_max(float value) {
   for (int mask = 16; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
   return value;

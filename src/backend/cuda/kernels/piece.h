@@ -96,12 +96,18 @@ struct Piece {
   static constexpr int kSteps = kGroups == 0 ? 2 : 4 / kGroups;  // of 16 columns, of a group
   static constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
 
+  /// A lane's operands of 32 columns. `swizzled`: like `which`, as far as swizzle() is concerned: a piece of
+  /// 4 bits has four times 32 columns, so there it is known when the kernel is compiled.
+  __device__ static __forceinline__ const uint4* columns_at(const RowPlaces& places, int which, int swizzled,
+                                                            int tile) {
+    return shared_at<const uint4>(places.rows ^ swizzle(swizzled) * 16) + (which * kTiles + tile) * 32;
+  }
+
   __device__ static __forceinline__ void multiply_floats(const RowPlaces& places, int index,
                                                          const Words& words, Sums& sums) {
     uint4 x[kTiles];
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = shared_at<const uint4>(places.rows)[(index * kTiles + tile) * 32];
+    for (int tile = 0; tile < kTiles; ++tile) x[tile] = *columns_at(places, index, index, tile);
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
 #pragma unroll
@@ -127,8 +133,10 @@ struct Piece {
       for (int i = 0; i < kSteps / 2; ++i) {
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          const int half = (index * kPieceGroups + first + j) * (kSteps / 2) + i;  // of 64 columns
-          x[j][i][tile] = shared_at<const uint4>(places.rows)[(half * kTiles + tile) * 32];
+          const int before =
+              (first + j) * (kSteps / 2) + i;  // times 32 columns, of the pieces from `index` on
+          const int which = index * kPieceGroups * (kSteps / 2) + before;
+          x[j][i][tile] = *columns_at(places, which, kFormat == Format::kAffine4 ? before : which, tile);
         }
       }
     }
@@ -204,7 +212,9 @@ struct Piece {
     uint32_t x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = lane < 16 ? shared_at<const uint32_t>(places.biases)[(index * kTiles + tile) * 16] : 0;
+      x[tile] = lane < 16 && lane % 4 < kPieceGroups
+                    ? shared_at<const uint32_t>(places.biases)[(index * kTiles + tile) * 16]
+                    : 0;
 #pragma unroll
     for (int s = 0; s < kSubtiles; ++s) {
       uint32_t one = bias_word(words, s, 0), two = one;

@@ -57,17 +57,20 @@ __device__ __forceinline__ void run_plain(const StepArguments& step, int now, in
     const OwnJob& job = job_at(plan, product);
     const Duty duty = load_words(&duty_at(plan, product));
     const int warp = thread_here() / 32;
-    const TileWalk walk = walk_of(job.segment, warp, duty.first - duty.listed * job.segment.matrix.tiles,
-                                  duty.end - duty.first);
+    TileWalk walk = walk_of(step, job.segment, warp, duty.first - duty.listed * job.segment.matrix.tiles,
+                            duty.end - duty.first);
+    walk.segment = segment_place(plan, product);
+    walk.listed = duty.listed;
+    walk.phase = place_here(plan)->phase;
+    walk.rows = job.frame.rows;
     if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
     stage_rows<kTiles>(step, {now}, job.segment, {0, job.frame.rows, duty.listed});
   }
   __syncwarp();
   TileWalk walk = load_words(shared_at<const TileWalk>(plan.walks) + thread_here() / 32);
-  const int again = place_here(plan)->product, listed = duty_at(plan, again).listed;
-  const OwnJob& job = job_at(plan, again);
   int half = 0;
-  run_tiles<kTiles, true>(step, job.segment, {0, job.frame.rows, listed}, walk, listed, half, false);
+  run_tiles<kTiles, true>(step, *shared_at<const Segment>(walk.segment), {0, walk.rows, walk.listed}, walk,
+                          walk.listed, half, false);
 }
 
 /// This block's share of any product, for all rows: pass by pass, run by run.
@@ -94,7 +97,7 @@ __device__ __forceinline__ void run_share(const StepArguments& step) {
     if (block_here() == 0 && segment.keep_normed != nullptr && at.tile == at.first)
       finish_kept(&segment, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
     const bool next_pass = at.tile + run.count == at.end, more = !next_pass || at.pass + 1 < job.frame.passes;
-    TileWalk walk = walk_of(segment, thread_here() / 32, run.tile, run.count);
+    TileWalk walk = walk_of(step, segment, thread_here() / 32, run.tile, run.count);
     // The next run of the pass, whose rows may be others, or the next pass: it waits in shared memory.
     int half = at.half;
     at.tile = next_pass ? at.first : at.tile + run.count;
@@ -157,6 +160,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
   } else {
     run_special<kTiles>(plan.arguments, now, product);
     arrive(step, place_here(plan)->phase);
+    fill_now(step);
   }
 }
 

@@ -1,7 +1,8 @@
 // Activation rows on their way into shared memory: added up, weighted, and split into pairs of bf16 as the
 // tensor cores take them. A column tile holds four rows: columns 0 to 3 the high parts, 4 to 7 the low ones,
 // whose products are added at the end; so a row's bits do not depend on its company, and up to four rows cost
-// one mma. [32 columns][tile][lane][two steps of 16 columns][registers b0, b1]. Beside them, for every group
+// one mma. [32 columns][tile][lane][two steps of 16 columns][registers b0, b1], lanes in the order of
+// swizzle(). Beside them, for every group
 // of columns with a scale: what its sums start from, -offset * sum(x) (see piece.h), and sum(x) itself as a
 // column operand for the biases.
 //
@@ -20,6 +21,13 @@ namespace slip::backend::cuda {
 __host__ __device__ constexpr float code_offset(Format format) {
   return format == Format::kAffine4 ? 128.0f : 2176.0f;
 }
+
+/// Lane l of the operands of 32 columns lies at l ^ swizzle(which 32 columns): else the lanes of a warp,
+/// which has four times 32 columns to store, would meet in the same banks.
+__host__ __device__ constexpr int swizzle(int columns) {
+  return (columns & 1) | (columns & 2) << 1;
+}
+inline constexpr int kStageAlignment = 512;  // so places may be swizzled as such: the operands of 32 columns
 
 /// Where the rows of a product lie in shared memory.
 struct Stage {
@@ -96,13 +104,13 @@ __device__ __forceinline__ GroupSums put_four(const Stage& stage, int col, int n
   const int tile = n / 4, r = n % 4;
   const Split one = split_bf16(x.x, x.y), two = split_bf16(x.z, x.w);
   if (wanted) {
-    const int t = col % 8 / 2;
-    auto* words = shared_at<uint32_t>(stage.rows) + ((col / 32 * kTiles + tile) * 32 + r * 4 + t) * 4 +
-                  col / 16 % 2 * 2 + col / 8 % 2;
-    words[0] = one.high;
-    words[4] = two.high;
-    words[64] = one.low;
-    words[68] = two.low;
+    const int t = col % 8 / 2, lane = (r * 4 + t) ^ swizzle(col / 32);
+    auto* words =
+        shared_at<uint32_t>(stage.rows) + (col / 32 * kTiles + tile) * 128 + col / 16 % 2 * 2 + col / 8 % 2;
+    words[lane * 4] = one.high;
+    words[(lane ^ 1) * 4] = two.high;
+    words[lane * 4 + 64] = one.low;
+    words[(lane ^ 1) * 4 + 64] = two.low;
   }
   return {bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high)),
           bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low))};
@@ -118,20 +126,13 @@ __device__ __forceinline__ void put_group(const Stage& stage, const PackedMatrix
   auto* starts = shared_at<float>(stage.starts) + ((group * kTiles + tile) * 4 + r / 2) * 4 + r % 2;
   starts[0] = starts[2] = offset * sums.high;
   starts[8] = starts[10] = offset * sums.low;
-  // [piece][tile][column r][t]: pairs of high parts, then of low ones, then nothing. Columns 4 to 7 are not
-  // kept.
+  // [piece][tile][column r][t]: pairs of high parts, then of low ones. Columns 4 to 7 are not kept.
   const Split total = split_bf16(sums.high + sums.low, 0);
   const int in_piece = matrix.groups * (matrix.format == Format::kAffine4 ? 2 : 1);
   const int at = group % in_piece;
   auto* halves = shared_at<uint16_t>(stage.biases) + ((group / in_piece * kTiles + tile) * 4 + r) * 8;
   halves[at] = static_cast<uint16_t>(total.high);
   halves[in_piece + at] = static_cast<uint16_t>(total.low);
-  if (at > 0) return;
-  auto* words = reinterpret_cast<uint32_t*>(halves);
-#pragma unroll
-  for (int t = 1; t < 4; ++t) {
-    if (t >= in_piece) words[t] = 0;
-  }
 }
 
 /// Staging in blocks of kRows rows by kTurns turns of the threads, whose loads are under way together. One
@@ -166,9 +167,9 @@ struct Stager {
   /// A place for four columns of a row until they are split: the row's own operands will lie there, of the
   /// 64 columns that half a warp has.
   __device__ __forceinline__ float4* stash(int item) const {
-    const int col = col_of(item), n = row_of(item), q = thread % 16;
-    return shared_at<float4>(stage.rows) + ((col / 64 * 2 + q / 8) * kTiles + n / 4) * 32 + q / 4 % 2 * 16 +
-           n % 4 * 4 + q % 4;
+    const int col = col_of(item), n = row_of(item), q = thread % 16, half = col / 64 * 2 + q / 8;
+    return shared_at<float4>(stage.rows) + (half * kTiles + n / 4) * 32 +
+           ((q / 4 % 2 * 16 + n % 4 * 4 + q % 4) ^ swizzle(half));
   }
   __device__ __forceinline__ bool inside(int item) const {
     return row_of(item) < rows.count && col_of(item) < padded;

@@ -36,29 +36,33 @@ __host__ inline int staging_of(const Segment& segment) {
   return staging(branch, segment.normed, turns);
 }
 
-/// Where a thread's columns go as operands, of its first turn and of row 0: what put_four() and put_group()
-/// find out each time.
+/// Where a thread's columns go as operands, of its first turn: what put_four() and put_group() find out each
+/// time. Of a group of columns, whose threads add up two sums of each of `rows` rows, thread `own` has one in
+/// the end: the high (own % 2 = 0) or the low one of row own / 2 % rows, and so have those 2 * rows further.
 struct PutPlaces {
-  int words;    // of the operands
-  int starts;   // of its group: one number by each of the first four threads
-  int biases;   // by each of the first two; or, of the first group of a piece,
-  bool clears;  // a word that this thread sets to zero
-  int own;      // which of its group's threads it is
-  int in_piece_log;
+  int words;   // of row 0; others are at words ^ row * kRowBytes
+  int starts;  // of the sum it has
+  int biases;
+  int copy;    // which of those that have this sum
+  int copies;  // of them
   float offset;
+  int in_piece_log;
+  static constexpr int kRowBytes = 64;
 
-  __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles)
-      : own(groups == 1 ? thread % 16 : thread % 8),
-        in_piece_log(groups - 1 + (format == Format::kAffine4 ? 1 : 0)),
-        offset(-code_offset(format)) {
-    const int col = 4 * thread;
-    words = stage.rows + (col / 32 * tiles * 32 + col % 8 / 2) * 16 + col / 16 % 2 * 8 + col / 8 % 2 * 4;
-    const int group = groups == 1 ? col / 64 : col / 32, in_piece = 1 << in_piece_log,
-              in = group & (in_piece - 1);
-    starts = stage.starts + group * tiles * 64 + own % 2 * 8 + own / 2 * 32;
-    clears = in == 0 && own >= 4 + in_piece && own > 4 && own < 8;
-    biases = stage.biases + (group >> in_piece_log) * tiles * 64 +
-             (clears ? (own - 4) * 4 : (in + own * in_piece) * 2);
+  __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles,
+                                       int rows)
+      : offset(-code_offset(format)), in_piece_log(groups - 1 + (format == Format::kAffine4 ? 1 : 0)) {
+    const int col = 4 * thread, t = col % 8 / 2;
+    words = stage.rows + col / 32 * tiles * 512 + (t ^ swizzle(col / 32)) * 16 + col / 16 % 2 * 8 +
+            col / 8 % 2 * 4;
+    const int threads = groups == 1 ? 16 : 8, own = thread & (threads - 1), low = own % 2,
+              row = own / 2 % rows;
+    const int group = groups == 1 ? col / 64 : col / 32, in_piece = 1 << in_piece_log;
+    copy = own / (2 * rows);
+    copies = threads / (2 * rows);
+    starts = stage.starts + group * tiles * 64 + row / 2 * 16 + row % 2 * 4 + low * 32 + copy % 2 * 8;
+    biases = stage.biases + (group >> in_piece_log) * tiles * 64 + row * 16 +
+             ((group & (in_piece - 1)) + low * in_piece) * 2;
   }
 };
 
@@ -72,7 +76,7 @@ struct KnownRows {
   float* partial;  // as the Stager's
   const int thread = thread_here(), col = 4 * thread, cols = segment.in.cols;
   const int padded = segment.matrix.padded_cols(), groups = uniform(segment.matrix.groups);
-  const PutPlaces places{stage, segment.matrix.format, groups, thread, kTiles};
+  const PutPlaces places{stage, segment.matrix.format, groups, thread, kTiles, kRows};
   Four weights = {}, branch_weights = {};
   Four x[kRows] = {}, branch[kRows] = {};
 
@@ -85,33 +89,29 @@ struct KnownRows {
     }
   }
 
-  /// Rows `first` and so on of a pass; `left` of them are there. `source`: of the input, the row of the first
-  /// of them, -1 = zeros; `row`: of the step.
-  __device__ __forceinline__ void run(int first, int left, int source, int row, bool keeps) {
+  /// Rows `first` and so on of a pass, which are rows `row` and so on of the step; `left` of them are there,
+  /// the others become zeros. `sources`: rows of the input, -1 = zeros.
+  __device__ __forceinline__ void run(int first, int left, const int (&sources)[kRows], int row, bool keeps) {
     const Input& in = segment.in;
-    const float* from = in.rows + source * static_cast<int>(in.stride);
     // The branch of several rows may be many parts, which need registers first.
     if constexpr (kBranch && kRows > 1) load_branch(left, row);
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      read(x[r], from + r * static_cast<int>(in.stride), source >= 0 && there(r, left));
+      read(x[r], in.rows + sources[r] * static_cast<int>(in.stride), sources[r] >= 0);
     if constexpr (kBranch && kRows == 1) load_branch(left, row);
     if constexpr (kAdded == Branch::kMixture)
       mix_experts<kTurns>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
-    if constexpr (kBranch) add_branch(first, left);
+    if constexpr (kBranch) add_branch(first);
     if (keeps) {
       keep(in.keep, in.keep_stride, row, left);
       keep(in.tap, in.tap_stride, row, left);
     }
     if constexpr (kNormed) {
-      leave_squares(partial + kWarps * kMaxRows, x, first, left);
+      leave_squares(partial + kWarps * kMaxRows, x, first);
       weigh();
       if (keeps) keep(segment.keep_normed, segment.keep_normed_stride, row, left);
     }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (there(r, left)) put(x[r], first + r);
-    }
+    put(first);
   }
 
  private:
@@ -157,26 +157,27 @@ struct KnownRows {
       to[i] = make_float4(to[i].x + more[i].x, to[i].y + more[i].y, to[i].z + more[i].z, to[i].w + more[i].w);
   }
 
-  __device__ __forceinline__ void leave_squares(float* to, const Four (&values)[kRows], int first,
-                                                int left) const {
+  __device__ __forceinline__ void leave_squares(float* to, const Four (&values)[kRows], int first) const {
+    constexpr int kLanes = 32 / kRows;  // that have the sum of a row
+    float sums[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (!there(r, left)) break;
-      float sum = 0;
+      sums[r] = 0;
 #pragma unroll
-      for (int i = 0; i < kTurns; ++i) sum = squares_of(values[r][i], sum);
-      sum = warp_sum(sum);
-      if (thread % 32 == 0) *partial_of(to, first + r, thread / 32) = sum;
+      for (int i = 0; i < kTurns; ++i) sums[r] = squares_of(values[r][i], sums[r]);
     }
+    const float sum = warp_sum_of(sums);
+    const int lane = thread % 32;
+    if (lane % kLanes == 0) *partial_of(to, first + lane / kLanes, thread / 32) = sum;
   }
-  __device__ __forceinline__ void add_branch(int first, int left) {
-    leave_squares(partial, branch, first, left);
+  __device__ __forceinline__ void add_branch(int first) {
+    leave_squares(partial, branch, first);
     __syncthreads();
     const float scalar = segment.in.scalar;
+    const float mine = row_factor(partial, first + thread % kRows, cols, segment.in.epsilon);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (!there(r, left)) break;
-      const float scale = row_factor(partial, first + r, cols, segment.in.epsilon);
+      const float scale = kRows == 1 ? mine : shuffle(mine, r);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i) {
         const float4 &b = branch[r][i], &weight = branch_weights[i], to = x[r][i];
@@ -209,98 +210,155 @@ struct KnownRows {
     }
   }
 
-  /// Row n of the pass as operands, as put_four() and put_group() do it; where they go is known before.
-  __device__ __forceinline__ void put(const Four& values, int n) const {
-    const int tile = n / 4, r = n % 4;
+  /// The rows as operands, as put_four() and put_group() do it; where they go is known before.
+  __device__ __forceinline__ void put(int first) const {
+    const int tile = first / 4, above = first % 4;  // rows
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       if (i * kTurnCols + (col & ~127) >= padded) break;  // the same for a whole warp
       const bool inside = i * kTurnCols + col < padded;
-      const Split one = split_bf16(values[i].x, values[i].y), two = split_bf16(values[i].z, values[i].w);
-      if (inside) {
-        auto* words = shared_at<uint32_t>(places.words + (i * kTurnCols / 32 * kTiles + tile) * 512 + r * 64);
-        words[0] = one.high;
-        words[4] = two.high;
-        words[64] = one.low;
-        words[68] = two.low;
-      }
-      if (groups == 0) continue;
-      float high = bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high)),
-            low = bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low));
+      float sums[2 * kRows];
 #pragma unroll
-      for (int mask = 1; mask < 8; mask *= 2) {
-        high += shuffle_xor(high, mask);
-        low += shuffle_xor(low, mask);
+      for (int r = 0; r < kRows; ++r) {
+        const float4& four = x[r][i];
+        const Split one = split_bf16(four.x, four.y), two = split_bf16(four.z, four.w);
+        if (inside) {
+          const int place = (places.words ^ (above + r) * PutPlaces::kRowBytes) +
+                            (i * kTurnCols / 32 * kTiles + tile) * 512;
+          *shared_at<uint32_t>(place) = one.high;
+          *shared_at<uint32_t>(place ^ 16) = two.high;
+          *shared_at<uint32_t>(place + 256) = one.low;
+          *shared_at<uint32_t>((place ^ 16) + 256) = two.low;
+        }
+        sums[2 * r] = bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high));
+        sums[2 * r + 1] = bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low));
       }
-      if (groups == 1) {
-        high += shuffle_xor(high, 8);
-        low += shuffle_xor(low, 8);
-      }
-      // By as many of a group's threads as it has numbers: all have its sums.
-      const int turn = i * kTurnCols / 64 * groups;  // groups
-      if (inside && places.own < 4)
-        *shared_at<float>(places.starts + (turn * kTiles + tile) * 64 + r / 2 * 16 + r % 2 * 4) =
-            places.offset * (places.own < 2 ? high : low);
-      const Split total = split_bf16(high + low, 0);
-      const int at = ((turn >> places.in_piece_log) * kTiles + tile) * 64 + r * 16;
-      if (inside && places.own < 2)
-        *shared_at<uint16_t>(places.biases + at) =
-            static_cast<uint16_t>(places.own == 0 ? total.high : total.low);
-      if (inside && places.clears) *shared_at<uint32_t>(places.biases + at) = 0;
+      if (groups > 0) put_sums(sums, inside, i * kTurnCols / 64 * groups, tile, above);
     }
+  }
+  /// Sums of a thread's columns, [row][high, low], to their groups; `before`: groups of the turns before.
+  __device__ __forceinline__ void put_sums(const float (&sums)[2 * kRows], bool inside, int before, int tile,
+                                           int above) const {
+    // Each shuffle adds up half of the sums that are left, until a thread has one of them.
+    float left[kRows];
+    int mask = 1;
+    const bool odd = thread % 2 != 0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      left[r] =
+          (odd ? sums[2 * r + 1] : sums[2 * r]) + shuffle_xor(odd ? sums[2 * r] : sums[2 * r + 1], mask);
+    mask = 2;
+#pragma unroll
+    for (int count = kRows / 2; count > 0; count /= 2, mask *= 2) {
+      const bool upper = (thread & mask) != 0;
+#pragma unroll
+      for (int r = 0; r < count; ++r) {
+        const float low = left[2 * r], high = left[2 * r + 1];
+        left[r] = (upper ? high : low) + shuffle_xor(upper ? low : high, mask);
+      }
+    }
+#pragma unroll
+    for (; mask < 8; mask *= 2) left[0] += shuffle_xor(left[0], mask);
+    if (groups == 1) left[0] += shuffle_xor(left[0], 8);
+    const Split total = split_bf16(left[0] + shuffle_xor(left[0], 1), 0);
+    if (!inside || places.copy >= 2) return;
+    auto* start = shared_at<float>(places.starts + (before * kTiles + tile) * 64 + above * 8);
+    *start = places.offset * left[0];
+    if (places.copies == 1) start[2] = places.offset * left[0];
+    if (places.copy == 0)
+      *shared_at<uint16_t>(places.biases + ((before >> places.in_piece_log) * kTiles + tile) * 64 +
+                           above * 16) = static_cast<uint16_t>(odd ? total.low : total.high);
   }
 };
 
-/// Way `way` to stage row `row` of the step. What does not depend on other blocks is read before
-/// they are met.
+/// Of the input, the row that is row n of the pass; -1 = none. `chosen`: of a stack, [listed][kMaxRows].
+__device__ __forceinline__ int source_of(const Input& in, const int8_t* chosen, const StagedRows& rows,
+                                         int n) {
+  if (n >= rows.count) return -1;
+  const int row = rows.first + n;
+  if (in.slots == 0) return row;
+  const int slot = chosen[rows.listed * kMaxRows + row];
+  return slot < 0 ? -1 : row * in.slots + slot;
+}
+
+/// What rows are staged with, beside their segment.
+struct Staging {
+  const StepArguments& step;
+  Meeting meeting;
+  StagedRows rows;
+  Stage stage;
+
+  __device__ __forceinline__ const int8_t* chosen() const {
+    return shared_at<const int8_t>(step.plan.chosen);
+  }
+  __device__ __forceinline__ float* partial() const { return shared_at<float>(step.plan.partial); }
+  __device__ __forceinline__ void meet_others() const {
+    if (meeting.phase >= 0) meet(step, meeting.phase);
+  }
+};
+
+/// Way `way` to stage a single row. What does not depend on other blocks is read before they are met.
 template <int kWay = kLastStaging>
-__device__ __forceinline__ void stage_one(const StepArguments& step, const Meeting& meeting, int way,
-                                          const Segment& segment, int source, int row, bool keeps,
-                                          const Stage& stage, float* partial) {
+__device__ __forceinline__ void stage_one(const Staging& how, int way, const Segment& segment) {
   if constexpr (kWay > 0) {
     if (way == kWay) {
       if constexpr (kWay % 4 > 0 && (kWay / 8 < 2 || (kWay & 4) != 0)) {  // mixtures are normed
-        KnownRows<1, 1, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> one{segment, stage,
-                                                                                      partial};
+        const int source[1] = {source_of(segment.in, how.chosen(), how.rows, 0)};
+        KnownRows<1, 1, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> one{segment, how.stage,
+                                                                                      how.partial()};
         one.load_weights();
-        if (meeting.phase >= 0) meet(step, meeting.phase);
-        one.run(0, 1, source, row, keeps);
+        how.meet_others();
+        one.run(0, 1, source, how.rows.first, block_here() == 0);
       }
       return;
     }
-    stage_one<kWay - 1>(step, meeting, way, segment, source, row, keeps, stage, partial);
+    stage_one<kWay - 1>(how, way, segment);
   }
 }
 
+/// kRows rows at a time.
+template <int kTiles, int kWay, int kRows>
+__device__ __forceinline__ void stage_by(const Staging& how, const Segment& segment) {
+  KnownRows<kTiles, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, how.stage,
+                                                                                          how.partial()};
+  some.load_weights();
+  how.meet_others();
+#pragma unroll 1
+  for (int n = 0; n < how.rows.count; n += kRows) {
+    int sources[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) sources[r] = source_of(segment.in, how.chosen(), how.rows, n + r);
+    some.run(n, how.rows.count - n, sources, how.rows.first + n, block_here() == 0);
+  }
+}
 /// All rows of a pass by way `way`, as many at a time as registers hold; false where none fits.
 template <int kTiles, int kWay = staging(Branch::kRow, true, kMostTurns)>
-__device__ __forceinline__ bool stage_several(int way, const Segment& segment, const StagedRows& rows,
-                                              bool keeps, const Stage& stage, float* partial) {
+__device__ __forceinline__ bool stage_several(const Staging& how, int way, const Segment& segment) {
   if constexpr (kWay == 0) {
     return false;
   } else if constexpr (kWay % 4 == 0) {
-    return stage_several<kTiles, kWay - 1>(way, segment, rows, keeps, stage, partial);
+    return stage_several<kTiles, kWay - 1>(how, way, segment);
   } else {
-    if (way != kWay) return stage_several<kTiles, kWay - 1>(way, segment, rows, keeps, stage, partial);
-    constexpr int kTurns = kWay % 4, kRows = kTurns > 1 && (kWay & 8) != 0 ? 2 : 4;
-    KnownRows<kTiles, kRows, kTurns, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, stage,
-                                                                                          partial};
-    some.load_weights();
-#pragma unroll 1
-    for (int n = 0; n < rows.count; n += kRows)
-      some.run(n, rows.count - n, rows.first + n, rows.first + n, keeps);
+    if (way != kWay) return stage_several<kTiles, kWay - 1>(how, way, segment);
+    constexpr bool kFew = kWay % 4 > 1 && (kWay & 8) != 0;
+    if (kFew || (kTiles == 1 && uniform(how.rows.count) == 2)) {
+      stage_by<kTiles, kWay, 2>(how, segment);
+    } else if constexpr (!kFew) {
+      stage_by<kTiles, kWay, 4>(how, segment);
+    }
     return true;
   }
 }
 
 /// Any number of rows of any input. Not inlined: it would take registers from the single row.
 template <int kTiles>
-__device__ __noinline__ void stage_any(const Segment* staged, const int8_t* chosen, StagedRows rows,
-                                       bool keeps, Stage stage, float* partial) {
+__device__ __noinline__ void stage_any(const Segment* staged, int arguments, Meeting meeting, StagedRows rows,
+                                       Stage stage) {
   const Segment& segment = *staged;
-  const int way = uniform(segment.in.slots > 0 ? 0 : segment.staging);
-  if (stage_several<kTiles>(way, segment, rows, keeps, stage, partial)) return;
-  Stager<kTiles, 4, 1> stager{segment, chosen, rows, stage, keeps, partial};
+  const Staging how{*shared_at<const StepArguments>(arguments), meeting, rows, stage};
+  if (stage_several<kTiles>(how, uniform(segment.staging), segment)) return;
+  how.meet_others();
+  Stager<kTiles, 4, 1> stager{segment, how.chosen(), rows, stage, block_here() == 0, how.partial()};
   if (stager.at_once()) {
     stager.run_once();
   } else {
@@ -313,18 +371,14 @@ template <int kTiles>
 __device__ __forceinline__ void stage_rows(const StepArguments& step, const Meeting& meeting,
                                            const Segment& segment, const StagedRows& rows) {
   const SharedPlan& plan = step.plan;
-  const auto* chosen = shared_at<const int8_t>(plan.chosen);
-  auto* partial = shared_at<float>(plan.partial);
   const Stage stage{plan.work, segment.starts, segment.biases, 0};
-  const bool keeps = block_here() == 0;
   const int way = uniform(rows.count == 1 ? segment.staging : 0);
-  if (kTiles == 1 && way > 0 && (step.skipped & kSkipStage) == 0) {
-    const int slot = segment.in.slots > 0 ? chosen[rows.listed * kMaxRows + rows.first] : 0;
-    const int source = segment.in.slots > 0 ? rows.first * segment.in.slots + slot : rows.first;
-    stage_one(step, meeting, way, segment, slot < 0 ? -1 : source, rows.first, keeps, stage, partial);
-  } else {
+  if ((step.skipped & kSkipStage) != 0) {
     if (meeting.phase >= 0) meet(step, meeting.phase);
-    if ((step.skipped & kSkipStage) == 0) stage_any<kTiles>(&segment, chosen, rows, keeps, stage, partial);
+  } else if (kTiles == 1 && way > 0) {
+    stage_one({step, meeting, rows, stage}, way, segment);
+  } else {
+    stage_any<kTiles>(&segment, plan.arguments, meeting, rows, stage);
   }
 }
 

@@ -96,7 +96,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.votes = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
   plan.sums = plan.votes + align(plan.experts * kMaxRows);
   plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
-  plan.work = plan.sums + plan.sum_floats * 4;
+  plan.work = (plan.sums + plan.sum_floats * 4 + kStageAlignment - 1) / kStageAlignment * kStageAlignment;
   plan.ring = align(plan.work + work);
   static_assert(kMostSlots * sizeof(Arrival) <= kArrivalBytes);
   const int room = (limit - plan.ring) / kWarps - ring_bytes(0, 0);

@@ -97,15 +97,10 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
 }
 
 /// After phase `over`, when this block has arrived: prepares what does not depend on the others, the
-/// descriptions after the next ones, and the copies of what comes next. `product`: its number, or -1.
+/// descriptions after the next ones. `product`: its number, or -1.
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
   check_meeting(step.plan);
   const int warp = uniform(thread_here() / 32);
-  if (product >= 0) {
-    Stream stream = load_words(streams(step.plan) + thread_here() / 32);
-    fill(step, stream);
-    keep_stream(step.plan, stream);
-  }
   if (warp == kScoutWarp) {
     if (product >= 0) scout(step, product + kJobsKept - 2);
   } else if (warp == kBringingWarp) {

@@ -67,6 +67,12 @@ __device__ __forceinline__ Pieces own_pieces(const Segment& segment, int warp) {
 __device__ __forceinline__ const OwnJob& job_at(const SharedPlan& plan, int product) {
   return shared_at<const OwnJob>(plan.jobs)[static_cast<unsigned>(product) % kJobsKept];
 }
+/// Where in shared memory its segment is described.
+__device__ __forceinline__ int segment_place(const SharedPlan& plan, int product) {
+  return plan.jobs +
+         static_cast<int>(sizeof(OwnJob)) * static_cast<int>(static_cast<unsigned>(product) % kJobsKept) +
+         static_cast<int>(offsetof(OwnJob, segment));
+}
 __device__ __forceinline__ const Duty& duty_at(const SharedPlan& plan, int product) {
   return shared_at<const Duty>(plan.duties)[static_cast<unsigned>(product) % kDutiesKept];
 }

@@ -18,39 +18,61 @@ __host__ __device__ constexpr int rounds_kept(int tiles) {
   return tiles == 1 ? 2 : 1;
 }
 
-/// Ways to multiply, as Segment::multiplying.
+/// Not to multiply, so that a benchmark sees what the weights cost; and the ways to do it, as
+/// Segment::multiplying.
+__host__ __device__ constexpr int passing_on(int subtiles) {
+  return -subtiles;
+}
 __host__ __device__ constexpr int multiplying(Format format, int groups, int subtiles) {
   const int kind = format == Format::kBf16 ? 4 : (format == Format::kAffine8 ? 2 : 0) + groups - 1;
   return 2 * kind + subtiles - 1;
 }
 
-/// One result of a tile: row `row` of the matrix, row `n` of the step. `chosen`: of a stack, the slots of its
-/// rows.
-__device__ __forceinline__ void put(const Segment& segment, const int8_t* chosen, int row, int n, float y,
-                                    float up) {
-  const Epilogue epilogue = segment.epilogue;
+/// One result of a tile, row `row` of the matrix: where it goes, what it is multiplied with if not its pair.
+struct Result {
+  int parts = -1;  // in shared memory; -1 = there is none
+  int row = 0;
+  float* to = nullptr;  // null = nowhere, or see put_logit()
+  float other = 0;
+};
+
+/// Where result `row` of the step's row n goes. `chosen`: of a stack, the slots of its rows.
+__device__ __forceinline__ void find_target(const Segment& segment, const int8_t* chosen, int n,
+                                            Result& result) {
   int to = n;
   if (chosen != nullptr) {
     const int slot = chosen[n];
-    if (slot < 0) return;
+    if (slot < 0) {
+      result.parts = -1;
+      return;
+    }
     to = n * segment.out_slots + slot;
   }
-  if (epilogue != Epilogue::kStore) {
-    if (epilogue == Epilogue::kLogits) {
-      to = load_fresh(segment.out_rows + n);
-      if (to == kNowhere) return;
-      if (segment.softcap > 0) y = segment.softcap * tanhf(y / segment.softcap);
-      if (to == kToPick) {
-        segment.stay[n * static_cast<int>(segment.stay_stride) + row] = y;
-        return;
-      }
-    } else {
-      const bool gated = epilogue == Epilogue::kGated;
-      if (!gated) up = load_fresh(segment.other + n * static_cast<int>(segment.other_stride) + row);
-      y = activate(y, gated ? segment.activation : model::Activation::kGeluTanh) * up;
-    }
+  result.to = segment.out + to * segment.out_stride + result.row;
+  if (segment.epilogue == Epilogue::kGeluTimes)
+    result.other = load_fresh(segment.other + n * static_cast<int>(segment.other_stride) + result.row);
+}
+
+__device__ __forceinline__ void put_logit(const Segment& segment, int row, int n, float y) {
+  const int to = load_fresh(segment.out_rows + n);
+  if (to == kNowhere) return;
+  if (segment.softcap > 0) y = segment.softcap * tanhf(y / segment.softcap);
+  if (to == kToPick) {
+    segment.stay[n * static_cast<int>(segment.stay_stride) + row] = y;
+  } else {
+    segment.out[to * segment.out_stride + row] = y;
   }
-  segment.out[to * segment.out_stride + row] = y;
+}
+
+/// `up`: of a pair.
+__device__ __forceinline__ void put(const Segment& segment, const Result& result, int n, float y, float up) {
+  const Epilogue epilogue = segment.epilogue;
+  if (epilogue == Epilogue::kLogits) return put_logit(segment, result.row, n, y);
+  if (epilogue != Epilogue::kStore) {
+    const bool gated = epilogue == Epilogue::kGated;
+    y = activate(y, gated ? segment.activation : model::Activation::kGeluTanh) * (gated ? up : result.other);
+  }
+  *result.to = y;
 }
 
 /// The sum of up to 16 parts, in their order; eight of them are under way before the first is added.
@@ -118,57 +140,66 @@ struct alignas(16) TileWalk {
   int rows_log;     // of the step
   int batch, half_floats;
   int starts, biases;  // of the staged rows
+  // Of a plain product:
+  int segment = 0;  // where in shared memory it is described
+  int listed = 0;
+  int phase = 0;
+  int rows = 0;
 };
-__device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, int tile, int count) {
+__device__ __forceinline__ TileWalk walk_of(const StepArguments& step, const Segment& segment, int warp,
+                                            int tile, int count) {
   const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), count);
   const Pieces pieces = own_pieces(segment, warp);
   const int both = segment.matrix.subtiles == 1 ? 1 : 0;  // two pieces of one subtile are a stage
-  return {.tile = tile,
-          .count = count,
-          .left = own.count,
-          .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
-          .pieces = pieces,
-          .way = segment.multiplying,
-          .rows_log = segment.rows_log,
-          .batch = segment.batch,
-          .half_floats = segment.half_floats,
-          .starts = segment.starts,
-          .biases = segment.biases};
+  return {
+      .tile = tile,
+      .count = count,
+      .left = own.count,
+      .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
+      .pieces = pieces,
+      .way = (step.skipped & kSkipMultiply) == 0 ? segment.multiplying : passing_on(segment.matrix.subtiles),
+      .rows_log = segment.rows_log,
+      .batch = segment.batch,
+      .half_floats = segment.half_floats,
+      .starts = segment.starts,
+      .biases = segment.biases};
 }
 
-/// The stages of a tile, `pieces` pieces in all, come and are not used: so a benchmark sees what they cost.
-template <int kStagePieces>
-__device__ __forceinline__ void pass_stages(const SharedPlan& plan, int pieces, bool last, Stream& stream) {
+/// The weights of `tiles` tiles come and are not used.
+__device__ __forceinline__ void pass_stages(const SharedPlan& plan, const TileWalk& walk, int tiles,
+                                            bool last, Stream& stream) {
+  const int both = walk.way == passing_on(1) ? 1 : 0;
+  const int stages = tiles * ((walk.pieces.end - walk.pieces.begin + both) >> both);
 #pragma unroll 1
-  for (; pieces > 0; pieces -= kStagePieces) {
+  for (int stage = 0; stage < stages; ++stage) {
     stream.next(plan);
-    stream.pass_on(plan, !last || pieces > kStagePieces);
+    stream.pass_on(plan, !last || stage + 1 < stages);
   }
 }
 
 /// The next `tiles` of a warp times the staged rows; their sums are left in shared memory. `last`: nothing
-/// follows, others wait for this warp's sums, and what comes after this product is looked up later. A stage
+/// follows, others wait for this warp's sums, and what comes after this product is looked up later. `awaits`:
+/// the rows are there after a barrier. A stage
 /// is two pieces of one subtile or one of two; it is taken into registers as a whole where there are enough,
 /// so that the next one can come while it is multiplied.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
 __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int tiles,
-                                               bool last, Stream& stream, float* sums) {
+                                               bool last, bool awaits, Stream& stream, float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
   const SharedPlan& plan = step.plan;
   const int lane = thread_here() % 32, rows_log = walk.rows_log;
-  const bool multiplies = (step.skipped & kSkipMultiply) == 0;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
   const RowPlaces rows{plan.work + column * 16, walk.starts + lane % 4 * 16, walk.biases + lane * 4};
+  if (awaits) {
+    if (tiles > 0) stream.next(plan);  // the weights as well, while others have rows to stage
+    __syncthreads();
+  }
 #pragma unroll 1
   for (; tiles > 0; --tiles) {
     float mine[kSubtiles][kTiles][4] = {};
     int piece = walk.pieces.begin;
-    if (!multiplies) {
-      pass_stages<kStagePieces>(plan, walk.pieces.end - piece, last && tiles == 1, stream);
-      piece = walk.pieces.end;
-    }
 #pragma unroll 1
     for (; piece < walk.pieces.end; piece += kStagePieces) {
       const int place = stream.next(plan);
@@ -201,13 +232,19 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
 /// The same for whatever format the matrix has.
 template <int kTiles>
 __device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int tiles,
-                                             bool last, Stream& stream, float* sums) {
+                                             bool last, bool awaits, Stream& stream, float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, tiles, last, stream, sums);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, tiles, last, awaits, stream, sums);
   };
-  switch (uniform(walk.way)) {
-    case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
-    case multiplying(Format::kAffine4, 1, 2): return with.template operator()<Format::kAffine4, 1, 2>();
+  const int way = uniform(walk.way);
+  // The most frequent ones without the detour of a jump table.
+  if (way == multiplying(Format::kAffine4, 1, 1)) return with.template operator()<Format::kAffine4, 1, 1>();
+  if (way == multiplying(Format::kAffine4, 1, 2)) return with.template operator()<Format::kAffine4, 1, 2>();
+  if (way < 0) {
+    if (awaits) __syncthreads();
+    return pass_stages(step.plan, walk, tiles, last, stream);
+  }
+  switch (way) {
     case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
     case multiplying(Format::kAffine4, 2, 2): return with.template operator()<Format::kAffine4, 2, 2>();
     case multiplying(Format::kAffine8, 1, 1): return with.template operator()<Format::kAffine8, 1, 1>();
@@ -219,35 +256,40 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
   }
 }
 
-/// Results of `rounds` rounds of a run's tiles, from round `first` on, by all threads: the sums of a tile's
-/// warps, in the order of the parts. `factor`: of the row that is this thread's.
-__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows,
-                                             const TileWalk& walk, int first, int rounds, const float* sums,
-                                             float factor, const int8_t* chosen) {
+/// Of a tile, of one row.
+__device__ __forceinline__ int results_log_of(const Segment& segment) {
+  return segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
+}
+
+/// Result i of `results` of some rounds of a run's tiles, from round `first` on, for row n of a pass.
+__device__ __forceinline__ Result find_result(const Segment& segment, const StagedRows& rows,
+                                              const TileWalk& walk, int first, int sums, const int8_t* chosen,
+                                              int n, int i, int results) {
   const PackedMatrix& matrix = segment.matrix;
-  const bool pair = matrix.pair;
-  const int rows_log = segment.rows_log, subtiles = matrix.subtiles,
-            results_log = subtiles == 1 || pair ? 4 : 5;
+  const int rows_log = walk.rows_log, subtiles = matrix.subtiles, results_log = results_log_of(segment);
   const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
-  const int total = (rounds << slots_log) << results_log;  // of each row
-  int i = thread_here() >> rows_log;
-  if (i >= total) return;
-  const int warp_floats = 16 << rows_log, n = thread_here() & ((1 << rows_log) - 1);
-  if (n >= rows.count) return;
-#pragma unroll 1
-  for (; i < total; i += kBlockThreads >> rows_log) {
-    const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
-              round = i >> (results_log + slots_log);
-    const Tiles own = own_tiles(slot, slots_log, walk.count);
-    const int row = ((walk.tile + own.first + first + round) << results_log) + r;
-    if (first + round >= own.count || row >= matrix.rows) continue;
-    const float* from =
-        sums + ((round * subtiles + r / 16) * kWarps + (slot << parts_log)) * warp_floats + n * 16 + r % 16;
-    const float y = sum_parts(from, 1 << parts_log, warp_floats) * factor;
-    float up = 0;
-    if (pair) up = sum_parts(from + kWarps * warp_floats, 1 << parts_log, warp_floats) * factor;
-    put(segment, chosen, row, rows.first + n, y, up);
-  }
+  Result result;
+  if (i >= results || n >= rows.count) return result;
+  const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
+            round = i >> (results_log + slots_log);
+  const Tiles own = own_tiles(slot, slots_log, walk.count);
+  result.row = ((walk.tile + own.first + first + round) << results_log) + r;
+  if (first + round >= own.count || result.row >= matrix.rows) return result;
+  const int part = (round * subtiles + r / 16) * kWarps + (slot << parts_log);
+  result.parts = sums + (((part << rows_log) + n) * 16 + r % 16) * 4;
+  find_target(segment, chosen, rows.first + n, result);
+  return result;
+}
+
+/// The sums of a tile's warps, in the order of the parts. `factor`: of the row.
+__device__ __forceinline__ void finish_result(const Segment& segment, const Result& result, int rows_log,
+                                              int n, float factor) {
+  const int parts = 1 << segment.parts_log, warp_floats = 16 << rows_log;
+  const auto* from = shared_at<const float>(result.parts);
+  const float y = sum_parts(from, parts, warp_floats) * factor;
+  float up = 0;
+  if (segment.matrix.pair) up = sum_parts(from + kWarps * warp_floats, parts, warp_floats) * factor;
+  put(segment, result, n, y, up);
 }
 
 /// A run of tiles times the staged rows, and what becomes of the sums. `half`: which of two halves of the
@@ -266,34 +308,37 @@ __device__ __forceinline__ void run_tiles(const StepArguments& step, const Segme
   if (stream.under_way < plan.slots && (stream.left > 0 || stream.under_way < walk.stages))
     fill(step, stream);
   const int slots_log = slots_log_of(segment), rounds = (walk.count + (1 << slots_log) - 1) >> slots_log;
+  const int n = thread & ((1 << walk.rows_log) - 1), own = thread >> walk.rows_log;
   float factor = 1;
-  if constexpr (kAlone) __syncthreads();
 #pragma unroll 1
   for (int round = 0; round < rounds; round += walk.batch) {
     const int now = min(walk.batch, rounds - round);
     const bool last = round + walk.batch >= rounds;
-    float* sums = shared_at<float>(plan.sums) + half * walk.half_floats;
-    multiply_any<kTiles>(step, walk, min(now, walk.left), last, stream, sums);
+    const int sums = plan.sums + half * walk.half_floats * 4;
+    multiply_any<kTiles>(step, walk, min(now, walk.left), last, kAlone && round == 0, stream,
+                         shared_at<float>(sums));
     walk.left -= now;
     if (last) {
-      keep_stream(plan, stream);
+      if constexpr (!kAlone) keep_stream(plan, stream);
       tell_taken(plan, stream);
     }
-    if (round == 0 && segment.normed) {  // while the others multiply
-      const int n = thread & ((1 << walk.rows_log) - 1);
-      if (thread < (rounds * 32) << (slots_log + walk.rows_log) && n < rows.count)
-        factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
-                            segment.in.epsilon);
-    }
+    // While the others multiply.
+    const int results = (now << slots_log) << results_log_of(segment);
+    Result result = find_result(segment, rows, walk, round, sums, chosen, n, own, results);
+    if (round == 0 && segment.normed && own < results && n < rows.count)
+      factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
+                          segment.in.epsilon);
     __syncthreads();
-    finish_tiles(segment, rows, walk, round, now, sums, factor, chosen);
+#pragma unroll 1
+    for (int i = own; i < results;) {
+      if (result.parts >= 0) finish_result(segment, result, walk.rows_log, rows.first + n, factor);
+      i += kBlockThreads >> walk.rows_log;
+      result = find_result(segment, rows, walk, round, sums, chosen, n, i, results);
+    }
     if (kAlone && last) {
-      // Whoever speaks has nothing else to do then: saying it takes until all that was written is there.
-      if (uniform(thread / 32) == kArrivingWarp) {
-        fill(step, stream);
-        keep_stream(plan, stream);
-      }
-      arrive(step, place_here(plan)->phase);
+      arrive(step, walk.phase);
+      fill(step, stream);
+      keep_stream(plan, stream);
     }
     // With one half nobody may overtake.
     if (walk.half_floats > 0) {
