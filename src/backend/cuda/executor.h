@@ -145,6 +145,7 @@ class Executor {
   Job new_job() const;
   /// The stream as input of the next product, which also makes a pending sum and keeps it.
   Input take_stream();
+  bool sums_first(const Input& in) const;
   static Input plain(const Field& field, int cols);
   void add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out);
   /// Slices of a matrix times their columns of the rows, as parts of a sum.

@@ -112,7 +112,22 @@ Input Executor::take_stream() {
     in.tap_stride = taps_.stride;
   }
   pending_ = {};
-  return in;
+  if (!sums_first(in)) return in;
+  building_->add(StepKind::kSum, SumJob{.rows = rows_, .in = in}, mark_);
+  Input sum = plain(stream_, config_.hidden);
+  sum.epsilon = config_.norm_epsilon;
+  return sum;
+}
+
+/// Whether a phase of its own is less work than a sum by every block for itself: of experts, unless a single
+/// row's, and of many parts of several rows, which all blocks together would read from the second-level
+/// cache.
+bool Executor::sums_first(const Input& in) const {
+  constexpr int64_t kMostBytes = 200'000;  // by a block
+  if (in.mixture.chosen > 0)
+    return rows_ > 1 || config_.hidden > kMixTurns * kTurnCols || config_.per_layer_dim > 0;
+  return rows_ > 1 && in.branch_norm != nullptr && config_.hidden <= kMostTurns * kTurnCols &&
+         int64_t{rows_} * in.branch_parts * config_.hidden * 4 > kMostBytes;
 }
 
 void Executor::add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out) {
@@ -274,7 +289,7 @@ void Executor::down(int layer) {
 }
 
 /// Gate and up of the experts chosen, beside the down of the dense branch: alone they have too few groups of
-/// tiles for all blocks; then their own down, and both added up. What is left to whoever reads the sum.
+/// tiles for all blocks; then their own down. To add both up is left to whoever reads the sum.
 Mixture Executor::experts(int layer) {
   const DeviceLayer& matrices = device_layer(layer);
   const model::MoeWeights& weights = layer_weights(layer).moe;
@@ -305,24 +320,13 @@ Mixture Executor::experts(int layer) {
   second.segments[0].out_slots = chosen;
   start(second, listed);
 
-  const Mixture mixture{.out = expert_out_.data,
-                        .stride = expert_out_.stride,
-                        .chosen = chosen,
-                        .shares = shares_,
-                        .shares_stride = kMaxChosen,
-                        .dense_norm = device_.vector(weights.post_norm_dense),
-                        .expert_norm = device_.vector(weights.post_norm)};
-  // A single row is mixed by whoever reads it next.
-  if (rows_ == 1 && config_.hidden <= kMixTurns * kTurnCols && config_.per_layer_dim == 0) return mixture;
-  building_->add(StepKind::kCombine,
-                 CombineJob{.rows = rows_,
-                            .cols = config_.hidden,
-                            .dense = projected_.data,
-                            .dense_stride = projected_.stride,
-                            .mixture = mixture,
-                            .epsilon = config_.norm_epsilon},
-                 mark_);
-  return {};
+  return {.out = expert_out_.data,
+          .stride = expert_out_.stride,
+          .chosen = chosen,
+          .shares = shares_,
+          .shares_stride = kMaxChosen,
+          .dense_norm = device_.vector(weights.post_norm_dense),
+          .expert_norm = device_.vector(weights.post_norm)};
 }
 
 void Executor::per_layer_mix(int layer) {

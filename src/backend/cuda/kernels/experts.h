@@ -158,10 +158,6 @@ __device__ inline void combine_row(const CombineJob& job, int row, int work) {
   for (int i = 0; i < kMostTurns; ++i) store_four(dense, col + i * kTurnCols, job.cols, mixed[i]);
   __syncthreads();
 }
-__device__ inline void combine(const CombineJob& job, int work) {
-  for (int row = static_cast<int>(blockIdx.x); row < job.rows; row += static_cast<int>(gridDim.x))
-    combine_row(job, row, work);
-}
 
 /// One block per row: thread t has scores t, t + 512, ...; each round takes the best that is left.
 __device__ inline void choose_for_row(const ClusterJob& job, int row, int work) {

@@ -16,7 +16,7 @@ enum class StepKind : int {
   kHeads,
   kAttend,
   kAttendFloats,
-  kCombine,
+  kSum,
   kPerLayer,
   kClusters,
   kPick,

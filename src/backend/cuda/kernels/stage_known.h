@@ -4,8 +4,8 @@
 // step's own code, and reads its norms before blocks meet.
 #pragma once
 
-#include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/meeting.h"
+#include "backend/cuda/kernels/row_sum.h"
 
 namespace slip::backend::cuda {
 
@@ -13,9 +13,6 @@ namespace slip::backend::cuda {
 struct Meeting {
   int phase;  // -1 = it is over
 };
-
-/// What is added to a row.
-enum class Branch : int { kNone, kRow, kMixture };
 
 /// Ways to stage rows, as Segment::staging: which of them it is, times four, plus the turns. 0 = none fits.
 __host__ __device__ constexpr int staging(Branch branch, bool normed, int turns) {
@@ -25,9 +22,7 @@ inline constexpr int kLastStaging = staging(Branch::kMixture, true, kMixTurns);
 /// The one that fits a segment.
 __host__ inline int staging_of(const Segment& segment) {
   const Input& in = segment.in;
-  const Branch branch = in.branch == nullptr     ? Branch::kNone
-                        : in.mixture.chosen == 0 ? Branch::kRow
-                                                 : Branch::kMixture;
+  const Branch branch = branch_of(in);
   const int turns = (segment.matrix.padded_cols() + kTurnCols - 1) / kTurnCols;
   if (in.rows == nullptr || turns > kMostTurns) return 0;
   if (in.branch != nullptr && (in.branch_norm == nullptr || in.branch_parts > kMaxSlices)) return 0;
@@ -51,7 +46,7 @@ struct PutPlaces {
 
   __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles,
                                        int rows)
-      : offset(-code_offset(format)), in_piece_log(groups - 1 + (format == Format::kAffine4 ? 1 : 0)) {
+      : offset(-code_offset(format)), in_piece_log(format == Format::kAffine4 ? groups : max(groups, 1) - 1) {
     const int col = 4 * thread, t = col % 8 / 2;
     words = stage.rows + col / 32 * tiles * 512 + (t ^ swizzle(col / 32)) * 16 + col / 16 % 2 * 8 +
             col / 8 % 2 * 4;
@@ -68,125 +63,39 @@ struct PutPlaces {
 
 /// `kRows` rows at a time.
 template <int kTiles, int kRows, int kTurns, Branch kAdded, bool kNormed>
-struct KnownRows {
-  static constexpr bool kBranch = kAdded != Branch::kNone;
-  using Four = float4[kTurns];
+struct KnownRows : RowSum<kRows, kTurns, kAdded> {
+  using Sum = RowSum<kRows, kTurns, kAdded>;
+  using Sum::thread, Sum::col, Sum::cols, Sum::x, Sum::partial;
   const Segment& segment;
-  const Stage& stage;
-  float* partial;  // as the Stager's
-  const int thread = thread_here(), col = 4 * thread, cols = segment.in.cols;
   const int padded = segment.matrix.padded_cols(), groups = uniform(segment.matrix.groups);
-  const PutPlaces places{stage, segment.matrix.format, groups, thread, kTiles, kRows};
-  Four weights = {}, branch_weights = {};
-  Four x[kRows] = {}, branch[kRows] = {};
+  const PutPlaces places;
+  typename Sum::Four weights = {};
+
+  __device__ __forceinline__ KnownRows(const Segment& staged, const Stage& stage, float* space)
+      : Sum(staged.in, space),
+        segment(staged),
+        places(stage, staged.matrix.format, groups, thread, kTiles, kRows) {}
 
   __device__ __forceinline__ void load_weights() {
+    Sum::load_weights();
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
-      if constexpr (kBranch)
-        branch_weights[i] = read_weights(segment.in.branch_norm, col + i * kTurnCols, cols);
       if constexpr (kNormed) weights[i] = read_weights(segment.norm, col + i * kTurnCols, cols);
     }
   }
 
-  /// Rows `first` and so on of a pass, which are rows `row` and so on of the step; `left` of them are there,
-  /// the others become zeros. `sources`: rows of the input, -1 = zeros.
+  /// As RowSum::sum_up().
   __device__ __forceinline__ void run(int first, int left, const int (&sources)[kRows], int row, bool keeps) {
-    const Input& in = segment.in;
-    // The branch of several rows may be many parts, which need registers first.
-    if constexpr (kBranch && kRows > 1) load_branch(left, row);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      read(x[r], in.rows + sources[r] * static_cast<int>(in.stride), sources[r] >= 0);
-    if constexpr (kBranch && kRows == 1) load_branch(left, row);
-    if constexpr (kAdded == Branch::kMixture)
-      mix_experts<kTurns>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
-    if constexpr (kBranch) add_branch(first);
-    if (keeps) {
-      keep(in.keep, in.keep_stride, row, left);
-      keep(in.tap, in.tap_stride, row, left);
-    }
+    this->sum_up(first, left, sources, row, keeps);
     if constexpr (kNormed) {
-      leave_squares(partial + kWarps * kMaxRows, x, first);
+      this->leave_squares(partial + kWarps * kMaxRows, x, first);
       weigh();
-      if (keeps) keep(segment.keep_normed, segment.keep_normed_stride, row, left);
+      if (keeps) this->keep(segment.keep_normed, segment.keep_normed_stride, row, left);
     }
     put(first);
   }
 
  private:
-  __device__ static __forceinline__ bool there(int r, int left) {
-    return kRows == 1 || r < left;
-  }
-  __device__ __forceinline__ void read(Four& out, const float* row, bool wanted) const {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) out[i] = read_four(row, col + i * kTurnCols, cols, wanted);
-  }
-
-  /// The sum of the branch's parts, in their order. All parts of some rows are under way at once.
-  __device__ __forceinline__ void load_branch(int left, int row) {
-    const Input& in = segment.in;
-    const int stride = static_cast<int>(in.branch_stride), parts = uniform(in.branch_parts);
-    const float* from = in.branch + row * stride;
-    constexpr int kAtOnce = kTurns == 1 ? kRows : kTurns == 2 && kRows > 1 ? 2 : 1;
-#pragma unroll
-    for (int some = 0; some < kRows; some += kAtOnce) {
-      Four more[kMaxSlices - 1][kAtOnce];
-#pragma unroll
-      for (int r = 0; r < kAtOnce; ++r)
-        read(branch[some + r], from + (some + r) * stride, there(some + r, left));
-      if (parts == 1) continue;
-#pragma unroll
-      for (int p = 1; p < kMaxSlices; ++p) {
-#pragma unroll
-        for (int r = 0; r < kAtOnce; ++r)
-          read(more[p - 1][r], from + p * in.part_stride + (some + r) * stride,
-               p < parts && there(some + r, left));
-      }
-#pragma unroll
-      for (int p = 1; p < kMaxSlices; ++p) {
-        if (p >= parts) break;
-#pragma unroll
-        for (int r = 0; r < kAtOnce; ++r) add(branch[some + r], more[p - 1][r]);
-      }
-    }
-  }
-  __device__ static __forceinline__ void add(Four& to, const Four& more) {
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i)
-      to[i] = make_float4(to[i].x + more[i].x, to[i].y + more[i].y, to[i].z + more[i].z, to[i].w + more[i].w);
-  }
-
-  __device__ __forceinline__ void leave_squares(float* to, const Four (&values)[kRows], int first) const {
-    constexpr int kLanes = 32 / kRows;  // that have the sum of a row
-    float sums[kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      sums[r] = 0;
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i) sums[r] = squares_of(values[r][i], sums[r]);
-    }
-    const float sum = warp_sum_of(sums);
-    const int lane = thread % 32;
-    if (lane % kLanes == 0) *partial_of(to, first + lane / kLanes, thread / 32) = sum;
-  }
-  __device__ __forceinline__ void add_branch(int first) {
-    leave_squares(partial, branch, first);
-    __syncthreads();
-    const float scalar = segment.in.scalar;
-    const float mine = row_factor(partial, first + thread % kRows, cols, segment.in.epsilon);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const float scale = kRows == 1 ? mine : shuffle(mine, r);
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i) {
-        const float4 &b = branch[r][i], &weight = branch_weights[i], to = x[r][i];
-        x[r][i] =
-            make_float4((to.x + b.x * scale * weight.x) * scalar, (to.y + b.y * scale * weight.y) * scalar,
-                        (to.z + b.z * scale * weight.z) * scalar, (to.w + b.w * scale * weight.w) * scalar);
-      }
-    }
-  }
   __device__ __forceinline__ void weigh() {
     const float scale = segment.norm_scale;
 #pragma unroll
@@ -199,17 +108,6 @@ struct KnownRows {
       }
     }
   }
-  __device__ __forceinline__ void keep(float* to, int64_t stride, int row, int left) const {
-    if (to == nullptr) return;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (!there(r, left)) break;
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i)
-        store_four(to + (row + r) * static_cast<int>(stride), col + i * kTurnCols, cols, x[r][i]);
-    }
-  }
-
   /// The rows as operands, as put_four() and put_group() do it; where they go is known before.
   __device__ __forceinline__ void put(int first) const {
     const int tile = first / 4, above = first % 4;  // rows

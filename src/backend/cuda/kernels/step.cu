@@ -52,7 +52,7 @@ int work_bytes(const Phase& phase) {
   };
   switch (phase.kind) {
     case StepKind::kAttend: return attend_bytes(job_of(AttendJob{}));
-    case StepKind::kCombine: return 2 * kWarps * 4;
+    case StepKind::kSum: return 2 * kMaxRows * kWarps * 4;
     case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
     case StepKind::kPick: return sizeof(PickSpace);
     case StepKind::kNextDraft: return sizeof(DrawSpace);

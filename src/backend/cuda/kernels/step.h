@@ -162,7 +162,14 @@ struct PerLayerJob {
   float scale = 1, table_scale = 1, epsilon = 0;
 };
 
-/// dense = the mixture, of rows that no product mixes while it stages them.
+/// The sum that a product's input describes, made once for all blocks: the stream with its branch. Kept where
+/// the input says.
+struct SumJob {
+  int rows = 0;
+  Input in;
+};
+
+/// dense = the mixture; of wide passes.
 struct CombineJob {
   int rows = 0, cols = 0;
   float* dense = nullptr;

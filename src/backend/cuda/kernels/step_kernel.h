@@ -33,7 +33,7 @@ __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, in
   switch (kind) {
     case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
     case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
-    case StepKind::kCombine: return combine(reinterpret_cast<const CombineJob&>(phase.body), work);
+    case StepKind::kSum: return sum_rows(reinterpret_cast<const SumJob&>(phase.body), work);
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
     case StepKind::kClusters: return choose_clusters(reinterpret_cast<const ClusterJob&>(phase.body), work);
     case StepKind::kPick: return pick(reinterpret_cast<const PickJob&>(phase.body), rows, work);
