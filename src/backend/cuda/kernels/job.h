@@ -207,8 +207,6 @@ struct SharedPlan {
   int partial = 0;    // [2][kMaxRows][kWarps] floats: sums of squares
   int active = 0;     // [kMaxListed] ints: the matrices of the list
   int chosen = 0;     // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
-  int votes = 0;      // [experts][kMaxRows] signed bytes: see expert_list.h
-  int experts = 0;    // so many
   int sums = 0;       // of tiles, so many
   int sum_floats = 0;
   int ring = 0;  // [kWarps][ring_bytes()]: weights under way

@@ -60,15 +60,16 @@ int work_bytes(const Phase& phase) {
   }
 }
 
-/// Shared memory with `tiles` column tiles; `slots` is 0 where there is no room.
-SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int tiles, int limit) {
+/// Shared memory of a step of `rows` rows with `tiles` column tiles; `slots` is 0 where there is no room.
+SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows, int tiles,
+                       int limit) {
   SharedPlan plan;
   int work = 0, subtiles = 1;
   bool stacked = false;
   plan.slot_bytes = 16;
   for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
   for (const Job& job : jobs) {
-    plan.experts = std::max(plan.experts, job.route.experts);
+    work = std::max(work, choice_space(0, rows, job.route.experts).end);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
       work = std::max(work, stage_at(0, matrix, tiles).end);
@@ -93,8 +94,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.partial = plan.step + align(sizeof(Step));
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
   plan.chosen = plan.active + (stacked ? kMaxListed * 4 : 0);
-  plan.votes = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
-  plan.sums = plan.votes + align(plan.experts * kMaxRows);
+  plan.sums = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
   plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
   plan.work = plan.sums + plan.sum_floats * 4;
   plan.ring = align(plan.work + work);
@@ -211,10 +211,10 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
 void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   const auto limit = static_cast<int>(gpu.info().shared_bytes);
   tiles_ = rows <= 4 ? 1 : rows <= 8 ? 2 : 4;
-  plan_ = plan_shared(phases_, jobs_, tiles_, limit);
+  plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   while (tiles_ > 1 && plan_.slots < 2) {
     tiles_ /= 2;
-    plan_ = plan_shared(phases_, jobs_, tiles_, limit);
+    plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   }
   if (plan_.slots < 1)
     fail_gpu("the matrices of this model are too wide for the shared memory of this GPU; use --device cpu");

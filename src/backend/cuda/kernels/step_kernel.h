@@ -82,7 +82,6 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     *shared_at<KnownList>(plan.list) = KnownList();
     gathering_init(shared_at<Arrival>(plan.done), kWarps);
   }
-  clear_votes(plan);
   if (thread / 32 == kBringingWarp) {
     for (int i = 0; i < kJobsKept - 1 && i < step.job_count; ++i)
       bring_job(step, i, own_duty(step, i)->segment);
