@@ -17,8 +17,10 @@ __device__ __forceinline__ void fill_now(const StepArguments& step) {
   __syncwarp();
 }
 /// By every warp for itself, while the scout does not look: what can be known of products up to `last` is put
-/// under way at once.
-__device__ __forceinline__ void look_now(const StepArguments& step, int last) {
+/// under way at once. `arguments`: where StepArguments are. Not inlined: most products are looked up by the
+/// scout.
+__device__ __noinline__ inline void look_now(int arguments, int last) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
   const SharedPlan& plan = step.plan;
   const int warp = thread_here() / 32;
   if (thread_here() % 32 == 0)
@@ -207,10 +209,10 @@ __device__ __forceinline__ void leave_all_shares(const JobFrame& job, const Choi
     leave_shares(choices, route.experts, route.chosen, route.expert_scale, route.shares + row * kMaxChosen);
 }
 
-/// The list of a step's experts, after a barrier. It has no fewer than one row chooses: as many tiles as that
-/// are dealt out before they are chosen.
-__device__ __forceinline__ void choose_list(const JobFrame& job, const SharedPlan& plan,
-                                            const ChoiceSpace& space) {
+/// The list of a step's experts, after a barrier, and how long it is: no less than one row chooses, because
+/// the tiles of so many are dealt out before they are chosen.
+__device__ __forceinline__ int choose_list(const JobFrame& job, const SharedPlan& plan,
+                                           const ChoiceSpace& space) {
   show_scores(job, plan, space);
   __syncthreads();
   choose(job, plan, space);
@@ -219,11 +221,11 @@ __device__ __forceinline__ void choose_list(const JobFrame& job, const SharedPla
     __syncthreads();
     matrices = max(matrices, list_choices(job, plan, space));
   }
-  if (thread_here() == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
+  return matrices;
 }
 
-/// A list as another phase left it. Most of it is under way before it is known how long it is.
-__device__ __forceinline__ void read_list(const JobFrame& job, const SharedPlan& plan) {
+/// A list as another phase left it, and how long it is. Most of it is under way before that is known.
+__device__ __forceinline__ int read_list(const JobFrame& job, const SharedPlan& plan) {
   const MatrixList& list = *job.list;
   auto* active = shared_at<int>(plan.active);
   auto* chosen = shared_at<int8_t>(plan.chosen);
@@ -237,7 +239,24 @@ __device__ __forceinline__ void read_list(const JobFrame& job, const SharedPlan&
 #pragma unroll 1
   for (int i = thread + kBlockThreads; i < matrices * kMaxRows; i += kBlockThreads)
     chosen[i] = static_cast<int8_t>(load_fresh(&list.slot[0][0] + i));
-  if (thread == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
+  return matrices;
+}
+
+/// How long the list is decides what this block has of the products that read it, of which there are few: a
+/// lane for each.
+__device__ __forceinline__ void settle_shares(const StepArguments& step, int product, int matrices) {
+  const SharedPlan& plan = step.plan;
+  const int which = product + thread_here() - kScoutWarp * 32;
+  if (which < product || which >= min(product + kListReaders, step.job_count)) return;
+  Duty& duty = shared_at<Duty>(plan.duties)[static_cast<unsigned>(which) % kDutiesKept];
+  const OwnJob& job = job_at(plan, which);
+  if (duty.known() || job.frame.list_number != job_at(plan, product).frame.list_number) return;
+  const Segment& segment = job.segment;
+  const Share share =
+      stack_share(segment.matrix.tiles, matrices, block_here() - segment.first_block, segment.blocks);
+  duty.first = share.first;
+  duty.end = share.end;
+  duty.kind |= Duty::kKnown;
 }
 
 /// The list that product `product` needs, by all threads, and its weights under way. `arguments`: where
@@ -248,17 +267,15 @@ __device__ __noinline__ inline void learn_list(int arguments, int product) {
   const JobFrame& job = job_at(plan, product).frame;
   const bool experts = uniform(job.route.experts) > 0;
   const ChoiceSpace space = choice_space(plan.work, job.rows, job.route.experts);
-  if (experts) {
-    choose_list(job, plan, space);
-  } else {
-    read_list(job, plan);
-  }
+  const int matrices = experts ? choose_list(job, plan, space) : read_list(job, plan);
+  settle_shares(step, product, matrices);
+  if (thread_here() == 0) *shared_at<int>(plan.list) = job.list_number;
   __syncthreads();
-  // What a plain product reads of the list has been looked up before: only the list was missing.
-  if (uniform(duty_at(plan, product).kind & Duty::kPlain) != 0) {
+  // What a block has of one row's experts was known before: only the list was missing.
+  if (experts && uniform(job.rows) == 1) {
     fill_now(step);
   } else {
-    look_now(step, product);  // the scout will look further when nobody waits
+    look_now(arguments, product);  // the scout will look further when nobody waits
   }
   if (experts && leaves_shares()) leave_all_shares(job, space);
 }

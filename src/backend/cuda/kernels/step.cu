@@ -72,7 +72,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
     work = std::max(work, choice_space(0, rows, job.route.experts).end);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
-      work = std::max(work, stage_at(0, matrix, tiles).end);
+      // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
+      work = std::max(work, stage_at(0, matrix, tiles).end * (job.segments[i].in.slots > 0 ? 2 : 1));
       plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
       subtiles = std::max(subtiles, matrix.subtiles);
       stacked |= matrix.count > 1;
@@ -85,7 +86,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));
   plan.taken = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
   plan.list = plan.taken + align(kWarps * 4);
-  plan.places = plan.list + align(sizeof(KnownList));
+  plan.places = plan.list + align(sizeof(int));
   plan.walks = plan.places + align(kWarps * sizeof(Place));
   plan.duties = plan.walks + align(kWarps * sizeof(TileWalk));
   plan.jobs = plan.duties + align(kDutiesKept * sizeof(Duty));
@@ -112,16 +113,13 @@ Duty duty_of(const Job& job, int which, int own) {
   const bool stack = segment.matrix.count > 1;
   Duty duty;
   duty.segment = which;
-  duty.matrices = job.matrices;
   const Share share =
       stack ? stack_share(tiles, job.matrices, own, segment.blocks) : even_share(tiles, own, segment.blocks);
   duty.first = share.first;
   duty.end = share.end;
-  if (stack) duty.listed = share.first / tiles;
-  const bool one_run = share.first < share.end && share.end <= (duty.listed + 1) * tiles;
-  // The experts of one row are always as many.
-  const bool known = !job.stacked || (job.rows == 1 && job.route.experts > 0);
-  if (known && one_run && job.passes == 1 && segment.keep_normed == nullptr) duty.kind |= Duty::kPlain;
+  // Of the experts of one row there are always as many.
+  if (!stack || (job.rows == 1 && job.route.experts > 0)) duty.kind |= Duty::kKnown;
+  if (segment.first_block + own == 0 && segment.keep_normed != nullptr) duty.kind |= Duty::kKeeps;
   return duty;
 }
 
@@ -129,14 +127,21 @@ Duty duty_of(const Job& job, int which, int own) {
 std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
   std::vector<Duty> duties;
   int list = -1;
-  for (const Job& job : jobs) {
+  size_t learnt = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
     const bool learns = job.stacked && job.list_number != list;
-    if (learns) list = job.list_number;
+    if (learns) {
+      list = job.list_number;
+      learnt = i;
+    }
+    SLIP_CHECK(!job.stacked || i - learnt < kListReaders);
     for (int block = 0; block < blocks; ++block) {
       Duty& duty = duties.emplace_back();
-      for (int i = 0; i < job.segment_count; ++i) {
-        const int own = block - job.segments[i].first_block;
-        if (own >= 0 && own < job.segments[i].blocks) duty = duty_of(job, i, own);
+      duty.kind = Duty::kKnown;  // nothing to do
+      for (int s = 0; s < job.segment_count; ++s) {
+        const int own = block - job.segments[s].first_block;
+        if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own);
       }
       if (learns) duty.kind |= Duty::kLearns;
     }
@@ -174,6 +179,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
     segment.staging = staging_of(segment);
     SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
+    SLIP_CHECK(segment.in.slots == 0 || (segment.in.branch == nullptr && !segment.normed));
     segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
     job.stacked |= segment.matrix.count > 1;
   }
@@ -224,6 +230,10 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
       const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
       segment.starts = stage.starts;
       segment.biases = stage.biases;
+      if (segment.in.slots > 0) {
+        segment.rows_apart = stage.end - plan_.work;
+        segment.rows_kept = (plan_.ring - plan_.work) / segment.rows_apart;
+      }
     }
     job.rows = rows;
     job.rows_per_pass = (rows + passes - 1) / passes;

@@ -107,33 +107,53 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
   }
 }
 
-/// What a warp has to do for a run of tiles. Of a plain product it is worked out before blocks meet, and
-/// waits in shared memory while rows are staged.
-struct alignas(16) TileWalk {
-  int tile, count;  // the tiles of the run, by all warps
-  int left;         // of them, this warp's that are still to come
-  int stages;       // that its tiles come in
-  Pieces pieces;    // of a tile
-  int way;          // to multiply
-  int rows_log;     // of the step
-  int batch, half_floats;
-  int starts, biases;  // of the staged rows
+/// What the warps of a block take at once: tiles that follow one another times the rows of a pass.
+struct TileTurn {
+  Run run;
+  int first_row, rows;
+  int half;   // of the sums, which one comes first, where they are kept twice
+  int keeps;  // not 0: the rows are this block's to keep, normed
+  int more;   // not 0: something follows
+
+  __device__ __forceinline__ StagedRows staged() const { return {first_row, rows, run.listed}; }
 };
-__device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, int tile, int count) {
-  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), count);
+
+/// What a warp has to do for a turn. It is worked out before blocks meet, where all of it is known, and waits
+/// in shared memory while rows are staged.
+struct alignas(16) TileWalk {
+  int left;            // of its tiles, those that are still to come
+  Pieces pieces;       // of a tile
+  int way;             // to multiply
+  int rows_log;        // of the step
+  int starts, biases;  // of the staged rows
+  // Before and after multiplying:
+  int stages;                      // that the tiles come in
+  int rounds, batch, half_floats;  // of all warps; see Segment
+  Tiles own;                       // counted from the first tile of the turn's first matrix
+  int unused[2];
+  TileTurn turn;
+};
+__device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, const TileTurn& turn) {
+  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), turn.run.count);
   const Pieces pieces = own_pieces(segment, warp);
   const int both = segment.matrix.subtiles == 1 ? 1 : 0;  // two pieces of one subtile are a stage
-  return {.tile = tile,
-          .count = count,
-          .left = own.count,
-          .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
+  const int slots_log = slots_log_of(segment);
+  return {.left = own.count,
           .pieces = pieces,
           .way = segment.multiplying,
           .rows_log = segment.rows_log,
+          .starts = segment.starts,
+          .biases = segment.biases,
+          .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
+          .rounds = (turn.run.count + (1 << slots_log) - 1) >> slots_log,
           .batch = segment.batch,
           .half_floats = segment.half_floats,
-          .starts = segment.starts,
-          .biases = segment.biases};
+          .own = {turn.run.tile + own.first, own.count},
+          .unused = {},
+          .turn = turn};
+}
+__device__ __forceinline__ TileWalk* walk_here(const SharedPlan& plan) {
+  return shared_at<TileWalk>(plan.walks) + thread_here() / 32;
 }
 
 /// The stages of a tile, `pieces` pieces in all, come and are not used: so a benchmark sees what they cost.
@@ -146,13 +166,13 @@ __device__ __forceinline__ void pass_stages(const SharedPlan& plan, int pieces, 
   }
 }
 
-/// The next `tiles` of a warp times the staged rows; their sums are left in shared memory. `last`: nothing
-/// follows, others wait for this warp's sums, and what comes after this product is looked up later. A stage
-/// is two pieces of one subtile or one of two; it is taken into registers as a whole where there are enough,
-/// so that the next one can come while it is multiplied.
+/// The next `tiles` of a warp times the staged rows, `further` bytes behind the first ones; their sums are
+/// left in shared memory. `last`: nothing follows, others wait for this warp's sums, and what comes after
+/// this product is looked up later. A stage is two pieces of one subtile or one of two; it is taken into
+/// registers as a whole where there are enough, so that the next one can come while it is multiplied.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int tiles,
-                                               bool last, Stream& stream, float* sums) {
+__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int further,
+                                               int tiles, bool last, Stream& stream, float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
   const SharedPlan& plan = step.plan;
@@ -160,7 +180,8 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
   const bool multiplies = (step.skipped & kSkipMultiply) == 0;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
-  const RowPlaces rows{plan.work + column * 16, walk.starts + lane % 4 * 16, walk.biases + lane * 4};
+  const RowPlaces rows{plan.work + further + column * 16, walk.starts + further + lane % 4 * 16,
+                       walk.biases + further + lane * 4};
 #pragma unroll 1
   for (; tiles > 0; --tiles) {
     float mine[kSubtiles][kTiles][4] = {};
@@ -200,10 +221,10 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
 
 /// The same for whatever format the matrix has.
 template <int kTiles>
-__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int tiles,
-                                             bool last, Stream& stream, float* sums) {
+__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int further,
+                                             int tiles, bool last, Stream& stream, float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, tiles, last, stream, sums);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, further, tiles, last, stream, sums);
   };
   switch (uniform(walk.way)) {
     case multiplying(Format::kAffine4, 1, 1): return with.template operator()<Format::kAffine4, 1, 1>();
@@ -219,11 +240,44 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
   }
 }
 
-/// Results of `rounds` rounds of a run's tiles, from round `first` on, by all threads: the sums of a tile's
+/// The segment at hand, asked for anew.
+__device__ __forceinline__ const Segment& segment_here(const SharedPlan& plan) {
+  return job_at(plan, place_here(plan)->product).segment;
+}
+
+/// Of the next `tiles` tiles of a warp those that are of one matrix, and how far behind the others' its rows
+/// are.
+struct TilesOfOne {
+  int count, rows_at;
+};
+__device__ __forceinline__ TilesOfOne tiles_of_one(const SharedPlan& plan, int tiles, int left) {
+  const Segment& segment = segment_here(plan);
+  if (segment.rows_apart == 0) return {tiles, 0};
+  const Tiles own = walk_here(plan)->own;
+  const int tile = own.first + own.count - left, matrix = quotient(tile, segment.matrix.tiles);
+  return {min(tiles, (matrix + 1) * segment.matrix.tiles - tile), matrix * segment.rows_apart};
+}
+
+/// The next `tiles` tiles of a warp, of a turn whose matrices may have rows of their own.
+template <int kTiles>
+__device__ __forceinline__ void multiply_round(const StepArguments& step, TileWalk& walk, int tiles,
+                                               bool last, Stream& stream, float* sums) {
+#pragma unroll 1
+  while (true) {
+    const TilesOfOne some = tiles_of_one(step.plan, tiles, walk.left);
+    multiply_any<kTiles>(step, walk, some.rows_at, some.count, last && some.count == tiles, stream, sums);
+    walk.left -= some.count;
+    tiles -= some.count;
+    if (tiles <= 0) return;
+    sums += (some.count * kWarps * 16 * segment_here(step.plan).matrix.subtiles) << walk.rows_log;
+  }
+}
+
+/// Results of `rounds` rounds of a turn's tiles, from round `first` on, by all threads: the sums of a tile's
 /// warps, in the order of the parts. `factor`: of the row that is this thread's.
-__device__ __forceinline__ void finish_tiles(const Segment& segment, const StagedRows& rows,
-                                             const TileWalk& walk, int first, int rounds, const float* sums,
-                                             float factor, const int8_t* chosen) {
+__device__ __forceinline__ void finish_tiles(const SharedPlan& plan, const Segment& segment,
+                                             const TileTurn& turn, int first, int rounds, const float* sums,
+                                             float factor) {
   const PackedMatrix& matrix = segment.matrix;
   const bool pair = matrix.pair;
   const int rows_log = segment.rows_log, subtiles = matrix.subtiles,
@@ -233,75 +287,84 @@ __device__ __forceinline__ void finish_tiles(const Segment& segment, const Stage
   int i = thread_here() >> rows_log;
   if (i >= total) return;
   const int warp_floats = 16 << rows_log, n = thread_here() & ((1 << rows_log) - 1);
-  if (n >= rows.count) return;
+  if (n >= turn.rows) return;
 #pragma unroll 1
   for (; i < total; i += kBlockThreads >> rows_log) {
     const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
               round = i >> (results_log + slots_log);
-    const Tiles own = own_tiles(slot, slots_log, walk.count);
-    const int row = ((walk.tile + own.first + first + round) << results_log) + r;
-    if (first + round >= own.count || row >= matrix.rows) continue;
+    const Tiles own = own_tiles(slot, slots_log, turn.run.count);
+    if (first + round >= own.count) continue;
+    int tile = turn.run.tile + own.first + first + round;
+    const int8_t* chosen = nullptr;
+    if (matrix.count > 1) {
+      chosen = shared_at<const int8_t>(plan.chosen) + turn.run.listed * kMaxRows;
+      for (; tile >= matrix.tiles; tile -= matrix.tiles) chosen += kMaxRows;
+    }
+    const int row = (tile << results_log) + r;
+    if (row >= matrix.rows) continue;
     const float* from =
         sums + ((round * subtiles + r / 16) * kWarps + (slot << parts_log)) * warp_floats + n * 16 + r % 16;
     const float y = sum_parts(from, 1 << parts_log, warp_floats) * factor;
     float up = 0;
     if (pair) up = sum_parts(from + kWarps * warp_floats, 1 << parts_log, warp_floats) * factor;
-    put(segment, chosen, row, rows.first + n, y, up);
+    put(segment, chosen, row, turn.first_row + n, y, up);
   }
 }
 
-/// A run of tiles times the staged rows, and what becomes of the sums. `half`: which of two halves of the
-/// sums comes next, where they are kept twice. `more`: something follows. kAlone: it is all of a product, so
-/// the rows are awaited here, and the block arrives as soon as the results are written.
-template <int kTiles, bool kAlone>
-__device__ __forceinline__ void run_tiles(const StepArguments& step, const Segment& segment,
-                                          const StagedRows& rows, TileWalk& walk, int listed, int& half,
-                                          bool more) {
+/// The turn at hand: its tiles times the staged rows, which are awaited here, and what becomes of the sums.
+/// If nothing follows, the block arrives as soon as the results are written. What is not needed while the
+/// warp multiplies is read again from shared memory.
+template <int kTiles>
+__device__ __forceinline__ void run_turn(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
-  const int thread = thread_here();
-  const auto* chosen =
-      segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + listed * kMaxRows : nullptr;
+  TileWalk walk = load_words(walk_here(plan));
   Stream stream = load_stream(plan);
   // Most rings were filled when the product before was over.
   if (stream.under_way < plan.slots && (stream.left > 0 || stream.under_way < walk.stages))
     fill(step, stream);
-  const int slots_log = slots_log_of(segment), rounds = (walk.count + (1 << slots_log) - 1) >> slots_log;
+  int half = walk.turn.half, round = 0;
   float factor = 1;
-  if constexpr (kAlone) __syncthreads();
+  __syncthreads();
 #pragma unroll 1
-  for (int round = 0; round < rounds; round += walk.batch) {
-    const int now = min(walk.batch, rounds - round);
-    const bool last = round + walk.batch >= rounds;
-    float* sums = shared_at<float>(plan.sums) + half * walk.half_floats;
-    multiply_any<kTiles>(step, walk, min(now, walk.left), last, stream, sums);
-    walk.left -= now;
+  while (true) {
+    const TileWalk& before = *walk_here(plan);
+    multiply_round<kTiles>(step, walk, min(before.batch, walk.left), round + before.batch >= before.rounds,
+                           stream, shared_at<float>(plan.sums) + half * before.half_floats);
+    const TileWalk& now = *walk_here(plan);
+    const Segment& segment = segment_here(plan);
+    const bool last = round + now.batch >= now.rounds, more = now.turn.more != 0;
     if (last) {
       keep_stream(plan, stream);
       tell_taken(plan, stream);
     }
     if (round == 0 && segment.normed) {  // while the others multiply
-      const int n = thread & ((1 << walk.rows_log) - 1);
-      if (thread < (rounds * 32) << (slots_log + walk.rows_log) && n < rows.count)
+      const int thread = thread_here(), n = thread & ((1 << now.rows_log) - 1);
+      if (thread < (now.rounds * 32) << (slots_log_of(segment) + now.rows_log) && n < now.turn.rows)
         factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
                             segment.in.epsilon);
     }
     __syncthreads();
-    finish_tiles(segment, rows, walk, round, now, sums, factor, chosen);
-    if (kAlone && last) {
+    finish_tiles(plan, segment, now.turn, round, min(now.batch, now.rounds - round),
+                 shared_at<const float>(plan.sums) + half * now.half_floats, factor);
+    if (last && !more) {
       // Whoever speaks has nothing else to do then: saying it takes until all that was written is there.
-      if (uniform(thread / 32) == kArrivingWarp) {
+      if (uniform(thread_here() / 32) == kArrivingWarp) {
         fill(step, stream);
         keep_stream(plan, stream);
       }
       arrive(step, place_here(plan)->phase);
+      return;
     }
     // With one half nobody may overtake.
-    if (walk.half_floats > 0) {
+    if (now.half_floats > 0) {
       half ^= 1;
-    } else if (more || !last) {
+    } else {
       __syncthreads();
     }
+    if (last) break;
+    round += now.batch;
   }
+  if (thread_here() % 32 == 0) place_here(plan)->half = half;
 }
 
 }  // namespace slip::backend::cuda
