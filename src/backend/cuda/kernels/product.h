@@ -15,18 +15,6 @@
 
 namespace slip::backend::cuda {
 
-/// The norm's factor of rows that were kept before it was known.
-__device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows rows, const float* partial) {
-  const Segment& segment = *kept;
-  for (int n = 0; n < rows.count; ++n) {
-    const float scale = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
-    float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
-    for (int col = static_cast<int>(threadIdx.x) * 4; col < segment.in.cols; col += kTurnCols) {
-      for (int i = 0; i < 4 && col + i < segment.in.cols; ++i) row[col + i] *= scale;
-    }
-  }
-}
-
 /// The norms of a product to come, to the second-level cache: every block of the segment a few lines, by one
 /// of its warps.
 __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
@@ -158,11 +146,6 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
       stage_turn<kTiles>(step, now, job.segment, turn);
     }
     __syncwarp();
-    if (uniform(walk_here(plan)->turn.keeps) != 0) {
-      __syncthreads();  // the sums of squares are there
-      finish_kept(&job_at(plan, place_here(plan)->product).segment, walk_here(plan)->turn.staged(),
-                  shared_at<const float>(plan.partial) + kWarps * kMaxRows);
-    }
     run_turn<kTiles>(step);
     __syncwarp();
     if (uniform(walk_here(plan)->turn.more) == 0) return;

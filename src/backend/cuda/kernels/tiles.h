@@ -129,8 +129,10 @@ struct alignas(16) TileWalk {
   // Before and after multiplying:
   int stages;                      // that the tiles come in
   int rounds, batch, half_floats;  // of all warps; see Segment
-  Tiles own;                       // counted from the first tile of the turn's first matrix
-  int unused[2];
+  int rows_apart;
+  // Where matrices have rows of their own: the tiles, counted from the first one of the turn's first matrix.
+  Tiles own;
+  int matrix_tiles, tile_floats;  // of a matrix, and from the sums of a tile to those of the next
   TileTurn turn;
 };
 __device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, const TileTurn& turn) {
@@ -148,8 +150,10 @@ __device__ __forceinline__ TileWalk walk_of(const Segment& segment, int warp, co
           .rounds = (turn.run.count + (1 << slots_log) - 1) >> slots_log,
           .batch = segment.batch,
           .half_floats = segment.half_floats,
+          .rows_apart = segment.rows_apart,
           .own = {turn.run.tile + own.first, own.count},
-          .unused = {},
+          .matrix_tiles = segment.matrix.tiles,
+          .tile_floats = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log,
           .turn = turn};
 }
 __device__ __forceinline__ TileWalk* walk_here(const SharedPlan& plan) {
@@ -240,36 +244,25 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
   }
 }
 
-/// The segment at hand, asked for anew.
-__device__ __forceinline__ const Segment& segment_here(const SharedPlan& plan) {
-  return job_at(plan, place_here(plan)->product).segment;
-}
-
-/// Of the next `tiles` tiles of a warp those that are of one matrix, and how far behind the others' its rows
-/// are.
-struct TilesOfOne {
-  int count, rows_at;
-};
-__device__ __forceinline__ TilesOfOne tiles_of_one(const SharedPlan& plan, int tiles, int left) {
-  const Segment& segment = segment_here(plan);
-  if (segment.rows_apart == 0) return {tiles, 0};
-  const Tiles own = walk_here(plan)->own;
-  const int tile = own.first + own.count - left, matrix = quotient(tile, segment.matrix.tiles);
-  return {min(tiles, (matrix + 1) * segment.matrix.tiles - tile), matrix * segment.rows_apart};
-}
-
 /// The next `tiles` tiles of a warp, of a turn whose matrices may have rows of their own.
 template <int kTiles>
 __device__ __forceinline__ void multiply_round(const StepArguments& step, TileWalk& walk, int tiles,
                                                bool last, Stream& stream, float* sums) {
 #pragma unroll 1
   while (true) {
-    const TilesOfOne some = tiles_of_one(step.plan, tiles, walk.left);
-    multiply_any<kTiles>(step, walk, some.rows_at, some.count, last && some.count == tiles, stream, sums);
-    walk.left -= some.count;
-    tiles -= some.count;
+    int some = tiles, further = 0;
+    if (walk.rows_apart > 0) {
+      const TileWalk& kept = *walk_here(step.plan);
+      const int tile = kept.own.first + kept.own.count - walk.left,
+                matrix = quotient(tile, kept.matrix_tiles);
+      further = matrix * walk.rows_apart;
+      some = min(tiles, (matrix + 1) * kept.matrix_tiles - tile);
+    }
+    multiply_any<kTiles>(step, walk, further, some, last && some == tiles, stream, sums);
+    walk.left -= some;
+    tiles -= some;
     if (tiles <= 0) return;
-    sums += (some.count * kWarps * 16 * segment_here(step.plan).matrix.subtiles) << walk.rows_log;
+    sums += some * walk_here(step.plan)->tile_floats;
   }
 }
 
@@ -311,58 +304,73 @@ __device__ __forceinline__ void finish_tiles(const SharedPlan& plan, const Segme
   }
 }
 
+/// The norm's factor of rows that were kept before it was known.
+__device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows rows, const float* partial) {
+  const Segment& segment = *kept;
+  for (int n = 0; n < rows.count; ++n) {
+    const float scale = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
+    float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
+    for (int col = static_cast<int>(threadIdx.x) * 4; col < segment.in.cols; col += kTurnCols) {
+      for (int i = 0; i < 4 && col + i < segment.in.cols; ++i) row[col + i] *= scale;
+    }
+  }
+}
+
 /// The turn at hand: its tiles times the staged rows, which are awaited here, and what becomes of the sums.
 /// If nothing follows, the block arrives as soon as the results are written. What is not needed while the
 /// warp multiplies is read again from shared memory.
 template <int kTiles>
 __device__ __forceinline__ void run_turn(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
+  const Segment& segment = job_at(plan, place_here(plan)->product).segment;
   TileWalk walk = load_words(walk_here(plan));
   Stream stream = load_stream(plan);
   // Most rings were filled when the product before was over.
   if (stream.under_way < plan.slots && (stream.left > 0 || stream.under_way < walk.stages))
     fill(step, stream);
-  int half = walk.turn.half, round = 0;
+  int half = walk.turn.half, round = 0, tiles = min(walk.batch, walk.left);
+  bool last = walk.batch >= walk.rounds;
+  float* sums = shared_at<float>(plan.sums) + half * walk.half_floats;
   float factor = 1;
   __syncthreads();
 #pragma unroll 1
   while (true) {
-    const TileWalk& before = *walk_here(plan);
-    multiply_round<kTiles>(step, walk, min(before.batch, walk.left), round + before.batch >= before.rounds,
-                           stream, shared_at<float>(plan.sums) + half * before.half_floats);
-    const TileWalk& now = *walk_here(plan);
-    const Segment& segment = segment_here(plan);
-    const bool last = round + now.batch >= now.rounds, more = now.turn.more != 0;
+    multiply_round<kTiles>(step, walk, tiles, last, stream, sums);
+    const TileWalk& kept = *walk_here(plan);
+    const TileTurn& turn = kept.turn;
     if (last) {
       keep_stream(plan, stream);
       tell_taken(plan, stream);
     }
     if (round == 0 && segment.normed) {  // while the others multiply
-      const int thread = thread_here(), n = thread & ((1 << now.rows_log) - 1);
-      if (thread < (now.rounds * 32) << (slots_log_of(segment) + now.rows_log) && n < now.turn.rows)
+      const int thread = thread_here(), n = thread & ((1 << walk.rows_log) - 1);
+      if (thread < (kept.rounds * 32) << (slots_log_of(segment) + walk.rows_log) && n < turn.rows)
         factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
                             segment.in.epsilon);
+      if (uniform(turn.keeps) != 0)
+        finish_kept(&segment, turn.staged(), shared_at<const float>(plan.partial) + kWarps * kMaxRows);
     }
     __syncthreads();
-    finish_tiles(plan, segment, now.turn, round, min(now.batch, now.rounds - round),
-                 shared_at<const float>(plan.sums) + half * now.half_floats, factor);
-    if (last && !more) {
+    finish_tiles(plan, segment, turn, round, min(kept.batch, kept.rounds - round), sums, factor);
+    if (last && turn.more == 0) {
       // Whoever speaks has nothing else to do then: saying it takes until all that was written is there.
       if (uniform(thread_here() / 32) == kArrivingWarp) {
         fill(step, stream);
         keep_stream(plan, stream);
       }
-      arrive(step, place_here(plan)->phase);
-      return;
+      return arrive(step, place_here(plan)->phase);
     }
     // With one half nobody may overtake.
-    if (now.half_floats > 0) {
+    if (kept.half_floats > 0) {
       half ^= 1;
     } else {
       __syncthreads();
     }
     if (last) break;
-    round += now.batch;
+    round += kept.batch;
+    tiles = min(kept.batch, walk.left);
+    last = round + kept.batch >= kept.rounds;
+    sums = shared_at<float>(plan.sums) + half * kept.half_floats;
   }
   if (thread_here() % 32 == 0) place_here(plan)->half = half;
 }
