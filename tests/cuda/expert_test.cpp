@@ -31,10 +31,15 @@ class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<i
   struct Given {
     std::vector<float> out, shares;  // [row][slot][kRows], [row][kMaxChosen]
   };
-  Given run(const PackedMatrix& packed, int experts, int chosen, const std::vector<float>& scores) {
+  /// `own_rows`: every choice of a row has a row of its own, of ones, twos and so on; else all have ones.
+  Given run(const PackedMatrix& packed, int experts, int chosen, const std::vector<float>& scores,
+            bool own_rows = false) {
     const int rows = static_cast<int>(scores.size()) / experts;
-    const DeviceMemory x =
-        test::upload(gpu(), std::vector<float>(static_cast<size_t>(kMaxRows * kCols), 1.0f));
+    std::vector<float> values(static_cast<size_t>(kMaxRows * chosen * kCols), 1.0f);
+    if (own_rows) {
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / kCols + 1);
+    }
+    const DeviceMemory x = test::upload(gpu(), values);
     const DeviceMemory scores_there = test::upload(gpu(), scores);
     const DeviceMemory scales = test::upload(gpu(), std::vector<float>(static_cast<size_t>(experts), 2.0f));
     DeviceMemory out(static_cast<size_t>(rows * chosen * kRows) * sizeof(float), "results"),
@@ -55,6 +60,7 @@ class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<i
     segment.in.rows = reinterpret_cast<const float*>(x.data());
     segment.in.stride = kCols;
     segment.in.cols = kCols;
+    segment.in.slots = own_rows ? chosen : 0;
     segment.out = reinterpret_cast<float*>(out.data());
     segment.out_stride = kRows;
     segment.out_slots = chosen;
@@ -111,6 +117,26 @@ TEST_P(CudaExperts, AreTheBestAndTheLowerOfEqualOnes) {
           EXPECT_NEAR(given.shares[static_cast<size_t>(n * kMaxChosen + slot)], 2 * weight(slot) / total,
                       1e-6);
         }
+      }
+    }
+  }
+}
+
+TEST_P(CudaExperts, MultiplyTheRowsOfTheChoicesThatTheyAre) {
+  const int experts = GetParam(), chosen = std::min(5, experts);
+  const PackedMatrix packed = upload_experts(experts);
+  for (const int rows : {1, 2, 4, 7, kMaxRows}) {
+    std::vector<float> scores;
+    for (int i = 0; i < rows * experts; ++i) scores.push_back(static_cast<float>(i * 37 % 101));
+    const Given given = run(packed, experts, chosen, scores, true);
+    for (int n = 0; n < rows; ++n) {
+      const std::vector<int> want = best_of(scores.data() + n * experts, experts, chosen);
+      for (int slot = 0; slot < chosen; ++slot) {
+        const int which = n * chosen + slot;
+        const float* got = &given.out[static_cast<size_t>(which * kRows)];
+        for (int r = 0; r < kRows; ++r)
+          ASSERT_EQ(got[r], static_cast<float>((want[static_cast<size_t>(slot)] + 1) * (which + 1)))
+              << "row " << n << " of " << rows << ", choice " << slot << ", result " << r;
       }
     }
   }

@@ -25,7 +25,21 @@ TEST(CudaShare, EveryTileOfAStackFallsToOneBlock) {
   }
 }
 
-TEST(CudaShare, BlocksKeepToOneMatrixWhereThereAreEnough) {
+TEST(CudaShare, NoBlockHasATileMoreThanNeeded) {
+  for (const int blocks : {20, 111, 126, 132}) {
+    for (const int matrices : {1, 2, 7, 8, 15, 29, 52, 83, 128}) {
+      for (const int tiles : {3, 44, 176}) {
+        for (int own = 0; own < blocks; ++own) {
+          const Share share = stack_share(tiles, matrices, own, blocks);
+          EXPECT_LE(share.end - share.first, (tiles * matrices + blocks - 1) / blocks)
+              << "block " << own << " of " << blocks << ", " << matrices << " matrices of " << tiles;
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaShare, BlocksKeepToOneMatrixWhereThatCostsNothing) {
   constexpr int kTiles = 44, kMatrices = 8, kBlocks = 111;
   int most = 0;
   for (int own = 0; own < kBlocks; ++own) {

@@ -16,48 +16,96 @@ __device__ __forceinline__ void fill_now(const StepArguments& step) {
   keep_stream(step.plan, stream);
   __syncwarp();
 }
-/// By all threads, when all streams are in shared memory: what can be known is put under way at once.
-__device__ __forceinline__ void look_now(const StepArguments& step, int last) {
-  if (uniform(thread_here() / 32) == kScoutWarp) scout(step, last);
-  __syncthreads();
+/// By every warp for itself, while the scout does not look: what can be known of products up to `last` is put
+/// under way at once. `arguments`: where StepArguments are. Not inlined: most products are looked up by the
+/// scout.
+__device__ __noinline__ inline void look_now(int arguments, int last) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const SharedPlan& plan = step.plan;
+  const int warp = thread_here() / 32;
+  if (thread_here() % 32 == 0)
+    look_ahead(plan, warp, min(last, step.job_count - 1), streams(plan)[warp].taken);
+  __syncwarp();
   fill_now(step);
 }
 
-/// To whole warps.
-__device__ __forceinline__ int rounded_up(int threads) {
-  return (threads + 31) & ~31;
+/// What the threads of a block tell one another while they choose: in the space to work in, which is free
+/// then. Thread by thread they take all experts of the first row, those of the second, and so on, of each as
+/// many as fill whole warps.
+struct ChoiceSpace {
+  static constexpr int kMostGroups = kMostExperts / 32;
+  int groups = 0;  // of 32 experts
+  int items = 0;   // of all rows
+  int ranks = 0;   // [row][expert] words: of the scores
+  int votes = 0;   // [row][kMostGroups] words: a bit for every expert that the row chose
+  int order = 0;   // [row][kMaxChosen] ints: the row's experts, the best first
+  int slots = 0;   // [row][expert] bytes: of the row's choices, which one it is, or -1
+  int end = 0;
+};
+__host__ __device__ constexpr ChoiceSpace choice_space(int work, int rows, int experts) {
+  ChoiceSpace space;
+  space.groups = (experts + 31) / 32;
+  space.items = rows * space.groups * 32;
+  space.ranks = work;
+  space.votes = space.ranks + space.items * 4;
+  space.order = space.votes + rows * ChoiceSpace::kMostGroups * 4;
+  space.slots = space.order + rows * kMaxChosen * 4;
+  space.end = space.slots + space.items;
+  return space;
 }
 
-/// The experts of a single row, in the order of their scores: each one's rank is how many are better, which
-/// as many threads find out at once, after a barrier. First the scores, to the space of the votes, which
-/// nobody needs for one row.
-__device__ __forceinline__ void show_scores(const JobFrame& job, const SharedPlan& plan) {
+/// The block that leaves the shares of the rows' choices.
+__device__ __forceinline__ bool leaves_shares() {
+  return block_here() == static_cast<int>(gridDim.x) - 1;
+}
+
+/// The scores of all rows, and a list of as many experts as a row has: where scores are no numbers nobody
+/// chooses them.
+__device__ __forceinline__ void show_scores(const JobFrame& job, const SharedPlan& plan,
+                                            const ChoiceSpace& space) {
+  constexpr int kAtOnce = 4;
   const RouteJob& route = job.route;
-  const int expert = thread_here();
-  if (expert >= rounded_up(route.experts)) return;
-  shared_at<uint32_t>(plan.votes)[expert] =
-      expert < route.experts ? rank_of(load_fresh(route.scores + expert)) : 0;
-  if (expert < route.chosen) {  // where scores are no numbers there is no choice
-    shared_at<int>(plan.active)[expert] = 0;
-    shared_at<int8_t>(plan.chosen)[expert * kMaxRows] = -1;
+  const int thread = thread_here();
+#pragma unroll 1
+  for (int first = thread; first < space.items; first += kAtOnce * kBlockThreads) {
+    float scores[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int item = first + i * kBlockThreads;
+      scores[i] = -INFINITY;
+      if (item >= space.items) continue;
+      const int row = quotient(item / 32, space.groups), expert = item - row * space.groups * 32;
+      if (expert < route.experts) scores[i] = load_fresh(route.scores + row * route.stride + expert);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int item = first + i * kBlockThreads;
+      if (item < space.items) shared_at<uint32_t>(space.ranks)[item] = rank_of(scores[i]);
+    }
+  }
+  if (thread < route.chosen) {
+    constexpr uint32_t kNone = 0xffffffffu;
+    shared_at<int>(plan.active)[thread] = 0;
+    shared_at<uint4>(plan.chosen)[thread] = make_uint4(kNone, kNone, kNone, kNone);
+  }
+  if (leaves_shares()) {
+    for (int i = thread; i < job.rows * kMaxChosen; i += kBlockThreads)
+      shared_at<int>(space.order)[i] = kMostExperts;
   }
 }
-__device__ __forceinline__ void choose_at_once(const JobFrame& job, const SharedPlan& plan) {
-  const RouteJob& route = job.route;
-  const int expert = thread_here(), padded = rounded_up(route.experts);
-  if (expert >= padded) return;
-  const auto* ranks = shared_at<const uint32_t>(plan.votes);
+
+/// How many experts of a row, with `ranks`, are better than this one. Of equal ones the lower is better: of
+/// the experts before this warp's all that are not worse, of its own those before this one.
+__device__ __forceinline__ int better_ones(const uint32_t* ranks, int groups, int expert) {
   const uint32_t own = ranks[expert];
-  // Of equal ones the lower is better: of the experts before this warp's all that are not worse, of its own
-  // those before this one.
   int better = 0;
 #pragma unroll 1
-  for (int first = 0; first < padded; first += 32) {
-    const bool among = first == expert / 32 * 32;
-    const uint32_t least = first < expert / 32 * 32 ? own - 1 : own;
+  for (int group = 0; group < groups; ++group, ranks += 32) {
+    const bool among = group == expert / 32;
+    const uint32_t least = group < expert / 32 ? own - 1 : own;
 #pragma unroll
     for (int i = 0; i < 32; i += 4) {
-      const uint4 four = *reinterpret_cast<const uint4*>(ranks + first + i);
+      const uint4 four = *reinterpret_cast<const uint4*>(ranks + i);
       if (among) {
         const int lane = expert % 32;
         better += (four.x > (i < lane ? own - 1 : own) ? 1 : 0) +
@@ -70,63 +118,114 @@ __device__ __forceinline__ void choose_at_once(const JobFrame& job, const Shared
       }
     }
   }
-  if (own == 0 || better >= route.chosen) return;
-  shared_at<int>(plan.active)[better] = expert;
-  shared_at<int8_t>(plan.chosen)[better * kMaxRows] = static_cast<int8_t>(better);
+  return better;
 }
 
-/// What rows chose: warp n says for row n, in `votes`, which of its choices an expert is; of a single row
-/// that is known. One block leaves the shares.
-__device__ __forceinline__ void vote(const JobFrame& job, const SharedPlan& plan) {
+/// Each expert's place among its row's is how many are better, which as many threads find out at once. Of a
+/// single row that is its place in the list too.
+__device__ __forceinline__ void choose(const JobFrame& job, const SharedPlan& plan,
+                                       const ChoiceSpace& space) {
   const RouteJob& route = job.route;
-  const int row = thread_here() / 32, lane = thread_here() % 32;
-  if (uniform(row) >= job.rows) return;
-  const bool shares = block_here() == static_cast<int>(gridDim.x) - 1;
-  if (job.rows == 1 && !shares) return;
-  const ExpertChoices choices =
-      choose_experts(route.scores + row * route.stride, route.experts, route.chosen);
-#pragma unroll
-  for (int i = 0; i < ExpertChoices::kKept; ++i) {
-    const int slot = lane + 32 * i;
-    if (job.rows > 1 && slot < route.chosen && choices.expert[i] < route.experts)
-      shared_at<int8_t>(plan.votes)[choices.expert[i] * kMaxRows + row] = static_cast<int8_t>(slot);
+#pragma unroll 1
+  for (int item = thread_here(); item < space.items; item += kBlockThreads) {
+    const int row = quotient(item / 32, space.groups), first = row * space.groups * 32, expert = item - first;
+    const uint32_t* ranks = shared_at<const uint32_t>(space.ranks) + first;
+    const int better = better_ones(ranks, space.groups, expert);
+    const bool chosen = ranks[expert] != 0 && better < route.chosen;
+    if (chosen && leaves_shares()) shared_at<int>(space.order)[row * kMaxChosen + better] = expert;
+    if (job.rows == 1) {
+      if (!chosen) continue;
+      shared_at<int>(plan.active)[better] = expert;
+      shared_at<int8_t>(plan.chosen)[better * kMaxRows] = static_cast<int8_t>(better);
+    } else {
+      shared_at<int8_t>(space.slots)[item] = static_cast<int8_t>(chosen ? better : -1);
+      const uint32_t votes = ballot(chosen);
+      if (item % 32 == 0)
+        shared_at<uint32_t>(space.votes)[row * ChoiceSpace::kMostGroups + expert / 32] = votes;
+    }
   }
-  if (shares)
-    leave_shares(choices, route.experts, route.chosen, route.expert_scale, route.shares + row * kMaxChosen);
 }
 
-/// The experts that were chosen, in ascending order, by one warp. The votes are as before afterwards.
-__device__ __forceinline__ int count_votes(const JobFrame& job, const SharedPlan& plan) {
-  const int lane = thread_here() % 32;
-  constexpr uint32_t kNone = 0xffffffffu;
-  int count = 0;
-#pragma unroll 4
-  for (int first = 0; first < job.route.experts; first += 32) {
-    const int expert = first + lane;
-    uint4* votes = shared_at<uint4>(plan.votes) + expert;
-    uint4 slots = make_uint4(kNone, kNone, kNone, kNone);
-    if (expert < job.route.experts) slots = *votes;
-    const bool chosen = (slots.x & slots.y & slots.z & slots.w) != kNone;
-    const uint32_t all = ballot(chosen);
-    const int at = count + bit_count(all & ((1u << lane) - 1));
-    if (chosen) {
-      shared_at<int>(plan.active)[at] = expert;
-      shared_at<uint4>(plan.chosen)[at] = slots;
-      *votes = make_uint4(kNone, kNone, kNone, kNone);
+/// The list of the experts that some row chose, in ascending order; how long it is.
+__device__ __forceinline__ int list_choices(const JobFrame& job, const SharedPlan& plan,
+                                            const ChoiceSpace& space) {
+  constexpr int kGroups = ChoiceSpace::kMostGroups;
+  uint32_t any[kGroups] = {};
+#pragma unroll 1
+  for (int row = 0; row < job.rows; ++row) {
+#pragma unroll
+    for (int g = 0; g < kGroups; g += 4) {
+      if (g >= space.groups) break;
+      const uint4 four = *shared_at<const uint4>(space.votes + (row * kGroups + g) * 4);
+      any[g] |= four.x;
+      any[g + 1] |= four.y;
+      any[g + 2] |= four.z;
+      any[g + 3] |= four.w;
     }
-    count += bit_count(all);
+  }
+  int count = 0;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    if (g < space.groups) count += bit_count(any[g]);
+  }
+  const int lane = thread_here() % 32;
+#pragma unroll 1
+  for (int item = thread_here(); item < space.items; item += kBlockThreads) {
+    const int row = quotient(item / 32, space.groups), group = item / 32 - row * space.groups;
+    uint32_t own = 0;
+    int at = 0;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      if (g < group) at += bit_count(any[g]);
+      if (g == group) own = any[g];
+    }
+    if ((own >> lane & 1) == 0) continue;
+    at += bit_count(own & ((1u << lane) - 1));
+    shared_at<int8_t>(plan.chosen)[at * kMaxRows + row] = shared_at<const int8_t>(space.slots)[item];
+    if (row == 0) shared_at<int>(plan.active)[at] = group * 32 + lane;
   }
   return count;
 }
 
-/// At the start of a step: nobody has chosen anything.
-__device__ __forceinline__ void clear_votes(const SharedPlan& plan) {
-  for (int i = thread_here(); i < plan.experts * kMaxRows / 4; i += kBlockThreads)
-    shared_at<uint32_t>(plan.votes)[i] = 0xffffffffu;
+/// The shares of row n's choices, by warp n, when all have chosen. Other warps go on as soon as what they
+/// chose has been read.
+__device__ __forceinline__ void leave_all_shares(const JobFrame& job, const ChoiceSpace& space) {
+  const RouteJob& route = job.route;
+  const int row = thread_here() / 32, lane = thread_here() % 32;
+  const bool has_row = uniform(row) < job.rows;
+  ExpertChoices choices = {};
+#pragma unroll
+  for (int i = 0; i < ExpertChoices::kKept; ++i) {
+    const int slot = lane + 32 * i;
+    if (!has_row || slot >= route.chosen) continue;
+    choices.expert[i] = shared_at<const int>(space.order)[row * kMaxChosen + slot];
+    choices.score[i] = choices.expert[i] == kMostExperts
+                           ? -INFINITY
+                           : value_of_rank(shared_at<const uint32_t>(
+                                 space.ranks)[row * space.groups * 32 + choices.expert[i]]);
+  }
+  __syncthreads();
+  if (has_row)
+    leave_shares(choices, route.experts, route.chosen, route.expert_scale, route.shares + row * kMaxChosen);
 }
 
-/// A list as another phase left it. Most of it is under way before it is known how long it is.
-__device__ __forceinline__ void read_list(const JobFrame& job, const SharedPlan& plan) {
+/// The list of a step's experts, after a barrier, and how long it is: no less than one row chooses, because
+/// the tiles of so many are dealt out before they are chosen.
+__device__ __forceinline__ int choose_list(const JobFrame& job, const SharedPlan& plan,
+                                           const ChoiceSpace& space) {
+  show_scores(job, plan, space);
+  __syncthreads();
+  choose(job, plan, space);
+  int matrices = job.route.chosen;
+  if (uniform(job.rows) > 1) {
+    __syncthreads();
+    matrices = max(matrices, list_choices(job, plan, space));
+  }
+  return matrices;
+}
+
+/// A list as another phase left it, and how long it is. Most of it is under way before that is known.
+__device__ __forceinline__ int read_list(const JobFrame& job, const SharedPlan& plan) {
   const MatrixList& list = *job.list;
   auto* active = shared_at<int>(plan.active);
   auto* chosen = shared_at<int8_t>(plan.chosen);
@@ -140,7 +239,24 @@ __device__ __forceinline__ void read_list(const JobFrame& job, const SharedPlan&
 #pragma unroll 1
   for (int i = thread + kBlockThreads; i < matrices * kMaxRows; i += kBlockThreads)
     chosen[i] = static_cast<int8_t>(load_fresh(&list.slot[0][0] + i));
-  if (thread == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
+  return matrices;
+}
+
+/// How long the list is decides what this block has of the products that read it, of which there are few: a
+/// lane for each.
+__device__ __forceinline__ void settle_shares(const StepArguments& step, int product, int matrices) {
+  const SharedPlan& plan = step.plan;
+  const int which = product + thread_here() - kScoutWarp * 32;
+  if (which < product || which >= min(product + kListReaders, step.job_count)) return;
+  Duty& duty = shared_at<Duty>(plan.duties)[static_cast<unsigned>(which) % kDutiesKept];
+  const OwnJob& job = job_at(plan, which);
+  if (duty.known() || job.frame.list_number != job_at(plan, product).frame.list_number) return;
+  const Segment& segment = job.segment;
+  const Share share =
+      stack_share(segment.matrix.tiles, matrices, block_here() - segment.first_block, segment.blocks);
+  duty.first = share.first;
+  duty.end = share.end;
+  duty.kind |= Duty::kKnown;
 }
 
 /// The list that product `product` needs, by all threads, and its weights under way. `arguments`: where
@@ -149,27 +265,19 @@ __device__ __noinline__ inline void learn_list(int arguments, int product) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
   const SharedPlan& plan = step.plan;
   const JobFrame& job = job_at(plan, product).frame;
-  const bool experts = uniform(job.route.experts) > 0, single = uniform(job.rows) == 1;
-  if (experts && single) {
-    show_scores(job, plan);
-    __syncthreads();
-    choose_at_once(job, plan);
-    if (thread_here() == 0) *shared_at<KnownList>(plan.list) = {job.list_number, job.route.chosen};
-  }
-  if (experts) {
-    vote(job, plan);
-  } else {
-    read_list(job, plan);
-  }
+  const bool experts = uniform(job.route.experts) > 0;
+  const ChoiceSpace space = choice_space(plan.work, job.rows, job.route.experts);
+  const int matrices = experts ? choose_list(job, plan, space) : read_list(job, plan);
+  settle_shares(step, product, matrices);
+  if (thread_here() == 0) *shared_at<int>(plan.list) = job.list_number;
   __syncthreads();
-  // What a plain product reads of the list has been looked up before: only the list was missing.
-  if (uniform(duty_at(plan, product).kind & Duty::kPlain) != 0) return fill_now(step);
-  if (experts && !single && uniform(thread_here() / 32) == kScoutWarp) {
-    const int matrices = count_votes(job, plan);
-    if (thread_here() % 32 == 0) *shared_at<KnownList>(plan.list) = {job.list_number, matrices};
-    __syncwarp();
+  // What a block has of one row's experts was known before: only the list was missing.
+  if (experts && uniform(job.rows) == 1) {
+    fill_now(step);
+  } else {
+    look_now(arguments, product);  // the scout will look further when nobody waits
   }
-  look_now(step, product);  // the scout will look further when nobody waits
+  if (experts && leaves_shares()) leave_all_shares(job, space);
 }
 
 }  // namespace slip::backend::cuda

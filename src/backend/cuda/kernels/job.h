@@ -94,9 +94,12 @@ struct alignas(16) Segment {
   // Which of the kernel's own ways to stage and to multiply fits; filled in with the blocks.
   int staging = 0, multiplying = 0;
   int starts = 0, biases = 0;  // of the staged rows: see stage_at()
-  int rows_log = 0;            // of a pass, padded to a power of two
-  int batch = 1;               // rounds of tiles whose sums are kept before the block meets,
-  int half_floats = 0;         // twice, so far apart; 0 = once
+  // Of a stack whose matrices have rows of their own (Input::slots): how far apart they are staged, and of
+  // how many matrices at a time; 0 = all have the same.
+  int rows_apart = 0, rows_kept = 0;
+  int rows_log = 0;     // of a pass, padded to a power of two
+  int batch = 1;        // rounds of tiles whose sums are kept before the block meets,
+  int half_floats = 0;  // twice, so far apart; 0 = once
 };
 
 inline constexpr int kMaxSegments = 4;
@@ -120,7 +123,7 @@ struct alignas(16) JobFrame {
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
   int passes = 0;
-  int matrices = 0;                  // of stacks, that are read, more or less
+  int matrices = 0;                  // of stacks, that are read, more or less; of one row's experts exactly
   int list_number = 0;               // jobs with the same number read the same list
   const MatrixList* list = nullptr;  // of clusters
   RouteJob route;
@@ -141,10 +144,12 @@ constexpr Share even_share(int tiles, int own, int parts) {
   return {first, first + each + (own < more ? 1 : 0)};
 }
 /// What block `own` of `blocks` has of a stack of which `matrices` are read: tiles of one matrix only, where
-/// there are enough blocks for that.
+/// no block has more to do then. Rows may differ from one to the next.
 constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
-  if (3 * matrices > blocks) return even_share(tiles * matrices, own, blocks);
   const auto fewest = static_cast<int>(static_cast<unsigned>(blocks) / static_cast<unsigned>(matrices));
+  const Share even = even_share(tiles * matrices, own, blocks);
+  const Share first = even_share(tiles * matrices, 0, blocks);  // nobody has more
+  if (first.end * fewest < tiles) return even;
   const int larger = blocks - fewest * matrices;  // matrices with a block more
   const int others = own - larger * (fewest + 1);
   const int width = others < 0 ? fewest + 1 : fewest, among = others < 0 ? own : others;
@@ -154,20 +159,17 @@ constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
   return {matrix * tiles + share.first, matrix * tiles + share.end};
 }
 
-/// Which segment of a product is a block's, and which of its tiles; of a stack these are what it has if
-/// `matrices` are listed. Made by StepList::finish() for every product and block.
+/// Which segment of a product is a block's, and which of its tiles. Made by StepList::finish() for every
+/// product and block; of a stack the tiles may not be known before the list is (settle_shares()).
 struct alignas(16) Duty {
   int segment = -1;  // none
   int first = 0, end = 0;
-  // Plain: one run of tiles in one pass, and nothing else to do but, perhaps, to learn the list. Learns: the
-  // list is not known before.
-  static constexpr int kPlain = 1, kLearns = 2;
+  // Known: the tiles are. Learns: the list is made when the product begins. Keeps: the normed rows are this
+  // block's to keep.
+  static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4;
   int kind = 0;
-  int matrices = 0;
-  int listed = 0;  // which of them, of a plain one
-  int unused[2] = {};
 
-  constexpr bool plain() const { return (kind & kPlain) != 0; }
+  constexpr bool known() const { return (kind & kKnown) != 0; }
 };
 
 /// A job from the point of view of a block, in shared memory.
@@ -178,6 +180,7 @@ struct alignas(16) OwnJob {
 inline constexpr int kJobsKept = 5;    // the product before, the one at hand, and the next three
 inline constexpr int kDutiesKept = 8;  // must be there before the job can be brought
 inline constexpr int kPhasesKept = 4;
+inline constexpr int kListReaders = 2;  // products that read the same list follow one another
 
 /// The parts of a product that a benchmark can leave out, to see what the others cost.
 enum Skipped : int {
@@ -197,9 +200,9 @@ struct SharedPlan {
   int lookouts = 0;   // [kWarps] Lookout, and what it has found:
   int runs = 0;       // [kWarps][kRunsKept] TileRun
   int taken = 0;      // [kWarps] ints: of them, how many are used up; see tell_taken()
-  int list = 0;       // KnownList
+  int list = 0;       // int: the number of the list of matrices that is known; -1 = none
   int places = 0;     // [kWarps] Place; see meeting.h
-  int walks = 0;      // [kWarps] TileWalk; see product.h
+  int walks = 0;      // [kWarps] TileWalk; see tiles.h
   int duties = 0;     // [kDutiesKept]: product i at i % kDutiesKept
   int jobs = 0;       // [kJobsKept] OwnJob: product i at i % kJobsKept
   int phases = 0;     // [kPhasesKept]: phase i at i % kPhasesKept
@@ -207,8 +210,6 @@ struct SharedPlan {
   int partial = 0;    // [2][kMaxRows][kWarps] floats: sums of squares
   int active = 0;     // [kMaxListed] ints: the matrices of the list
   int chosen = 0;     // [kMaxListed][kMaxRows] signed bytes: MatrixList::slot
-  int votes = 0;      // [experts][kMaxRows] signed bytes: see expert_list.h
-  int experts = 0;    // so many
   int sums = 0;       // of tiles, so many
   int sum_floats = 0;
   int ring = 0;  // [kWarps][ring_bytes()]: weights under way

@@ -22,22 +22,21 @@ inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBri
 /// puts on the stack instead comes back from the second-level cache, because each meeting empties the first.
 struct alignas(16) Place {
   int phase = 0, product = 0;  // -1 = none
-  // In a product that is not plain:
-  int first = 0, end = 0;  // the tiles that are this block's
-  int tile = 0, pass = 0;
-  int half = 0;    // of the sums
-  int waits = 0;   // the other blocks have not been met yet
-  int turn = 0;    // runs so far
-  int stages = 0;  // the next run has rows of its own
-  int unused[2] = {};
+  int half = 0;                // of a product's sums
+  int unused = 0;
+  // Of a product: the tiles that are this block's, and where it goes on.
+  int first = 0, end = 0, tile = 0, pass = 0;
 };
 __device__ __forceinline__ Place* place_here(const SharedPlan& plan) {
   return shared_at<Place>(plan.places) + thread_here() / 32;
 }
-__device__ __forceinline__ void keep_place(const SharedPlan& plan, const Place& place) {
-  __syncwarp();
-  if (thread_here() % 32 == 0) store_words(place_here(plan), place);
-  __syncwarp();
+/// By one lane.
+__device__ __forceinline__ void keep_progress(const SharedPlan& plan, const Place& at) {
+  Place* place = place_here(plan);
+  place->first = at.first;
+  place->end = at.end;
+  place->tile = at.tile;
+  place->pass = at.pass;
 }
 
 /// A phase begins; whatever it forgets meanwhile, where it is can be read from its place.

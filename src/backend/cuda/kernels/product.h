@@ -15,18 +15,6 @@
 
 namespace slip::backend::cuda {
 
-/// The norm's factor of rows that were kept before it was known.
-__device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows rows, const float* partial) {
-  const Segment& segment = *kept;
-  for (int n = 0; n < rows.count; ++n) {
-    const float scale = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
-    float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
-    for (int col = static_cast<int>(threadIdx.x) * 4; col < segment.in.cols; col += kTurnCols) {
-      for (int i = 0; i < 4 && col + i < segment.in.cols; ++i) row[col + i] *= scale;
-    }
-  }
-}
-
 /// The norms of a product to come, to the second-level cache: every block of the segment a few lines, by one
 /// of its warps.
 __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
@@ -42,125 +30,133 @@ __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
     prefetch(norm + at);
 }
 
-__device__ __forceinline__ StagedRows rows_of(const OwnJob& job, int pass, int listed) {
-  const int first = pass * job.frame.rows_per_pass;
-  return {first, min(job.frame.rows_per_pass, job.frame.rows - first), listed};
-}
-
-/// A product that is one run of tiles in one pass: most are, and those of experts are where there is one row.
-/// `now`: the phase, if the other blocks are still to be met, else -1. What must be remembered while
-/// rows are staged waits in shared memory.
-template <int kTiles>
-__device__ __forceinline__ void run_plain(const StepArguments& step, int now, int product) {
-  const SharedPlan& plan = step.plan;
-  {
-    const OwnJob& job = job_at(plan, product);
-    const Duty duty = load_words(&duty_at(plan, product));
-    const int warp = thread_here() / 32;
-    TileWalk walk = walk_of(step, job.segment, warp, duty.first - duty.listed * job.segment.matrix.tiles,
-                            duty.end - duty.first);
-    walk.segment = segment_place(plan, product);
-    walk.listed = duty.listed;
-    walk.phase = place_here(plan)->phase;
-    walk.rows = job.frame.rows;
-    if (thread_here() % 32 == 0) store_words(shared_at<TileWalk>(plan.walks) + warp, walk);
-    stage_rows<kTiles>(step, {now}, job.segment, {0, job.frame.rows, duty.listed});
+/// The next turn of a block; `at` is behind it afterwards.
+__device__ __forceinline__ TileTurn next_turn(const OwnJob& job, const Duty& duty, Place& at) {
+  TileTurn turn;
+  turn.run = run_from(job.segment, at.tile, at.end);
+  turn.first_row = at.pass * job.frame.rows_per_pass;
+  turn.rows = min(job.frame.rows_per_pass, job.frame.rows - turn.first_row);
+  turn.half = at.half;
+  turn.keeps = duty.kind & Duty::kKeeps;
+  at.tile += turn.run.count;
+  if (at.tile == at.end) {
+    at.tile = at.first;
+    ++at.pass;
   }
-  __syncwarp();
-  TileWalk walk = load_words(shared_at<const TileWalk>(plan.walks) + thread_here() / 32);
-  int half = 0;
-  run_tiles<kTiles, true>(step, *shared_at<const Segment>(walk.segment), {0, walk.rows, walk.listed}, walk,
-                          walk.listed, half, false);
+  turn.more = at.pass < job.frame.passes ? 1 : 0;
+  return turn;
 }
 
-/// This block's share of any product, for all rows: pass by pass, run by run.
+/// Rows of which each matrix of a turn has others, those that chose it, each matrix's at a place of its own
+/// (Segment::rows_apart); what lies there of other rows goes nowhere. A warp takes 128 columns of a row at a
+/// time, and several of them are under way at once. They have neither branch nor norm. Not inlined: few
+/// products need it.
 template <int kTiles>
-__device__ __forceinline__ void run_share(const StepArguments& step) {
-  const SharedPlan& plan = step.plan;
-  bool stages = true;
+__device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* chosen, TileTurn turn,
+                                           Stage stage) {
+  constexpr int kAtOnce = 4, kCols = 128;
+  const Segment& segment = *staged;
+  const PackedMatrix& matrix = segment.matrix;
+  const int lane = thread_here() % 32, padded = matrix.padded_cols();
+  const int spans = (padded + kCols - 1) / kCols;  // of a row
+  const int matrices = quotient(turn.run.tile + turn.run.count - 1, matrix.tiles) + 1;
+  const int items = matrices * turn.rows * spans;
 #pragma unroll 1
-  while (true) {
-    if (stages) {
-      const Place at = load_words(place_here(plan));
-      const OwnJob& job = job_at(plan, at.product);
-      const Run run = run_from(job.segment, at.tile, at.end);
-      const Meeting meeting{uniform(at.waits) != 0 ? at.phase : -1};
-      stage_rows<kTiles>(step, meeting, job.segment, rows_of(job, at.pass, run.listed));
-      __syncthreads();
+  for (int first = thread_here() / 32; first < items; first += kAtOnce * kWarps) {
+    float4 x[kAtOnce];
+    int places[kAtOnce], rows[kAtOnce], cols[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int item = first + i * kWarps, pair = quotient(item, spans), nth = quotient(pair, turn.rows);
+      const int n = pair - nth * turn.rows, row = turn.first_row + n;
+      int slot = -1;
+      if (item < items) slot = chosen[(turn.run.listed + nth) * kMaxRows + row];
+      rows[i] = slot < 0 ? -1 : n;
+      places[i] = nth * segment.rows_apart;
+      cols[i] = (item - pair * spans) * kCols + 4 * lane;
+      x[i] = read_four(segment.in.rows + (row * segment.in.slots + slot) * segment.in.stride, cols[i],
+                       segment.in.cols, slot >= 0);
     }
-    // Looked up again, and not kept.
-    Place at = load_words(place_here(plan));
-    const OwnJob& job = job_at(plan, at.product);
-    const Segment& segment = job.segment;
-    const Run run = run_from(segment, at.tile, at.end);
-    const StagedRows rows = rows_of(job, at.pass, run.listed);
-    if (block_here() == 0 && segment.keep_normed != nullptr && at.tile == at.first)
-      finish_kept(&segment, rows, shared_at<const float>(plan.partial) + kWarps * kMaxRows);
-    const bool next_pass = at.tile + run.count == at.end, more = !next_pass || at.pass + 1 < job.frame.passes;
-    TileWalk walk = walk_of(step, segment, thread_here() / 32, run.tile, run.count);
-    // The next run of the pass, whose rows may be others, or the next pass: it waits in shared memory.
-    int half = at.half;
-    at.tile = next_pass ? at.first : at.tile + run.count;
-    at.pass += next_pass ? 1 : 0;
-    at.waits = 0;
-    at.stages = next_pass || segment.in.slots > 0 ? 1 : 0;
-    ++at.turn;
-    keep_place(plan, at);
-    run_tiles<kTiles, false>(step, segment, rows, walk, run.listed, half, more);
-    if (uniform(more ? 1 : 0) == 0) return;
-    if (thread_here() % 32 == 0) place_here(plan)->half = half;
-    __syncwarp();
-    stages = uniform(place_here(plan)->stages) != 0;
-    // The scout has found the first kRunsKept runs of the product before, and as many again each time.
-    if (uniform(place_here(plan)->turn) % (kRunsKept - 1) == 0) look_now(step, place_here(plan)->product);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (uniform(rows[i]) < 0) continue;
+      const Stage to{stage.rows + places[i], stage.starts + places[i], stage.biases + places[i], 0};
+      const bool inside = cols[i] < padded;
+      GroupSums sums = put_four<kTiles>(to, cols[i], rows[i], x[i], inside);
+      if (matrix.groups == 0) continue;
+      const int lanes = matrix.groups == 1 ? 16 : 8;  // of a group
+#pragma unroll
+      for (int mask = 1; mask < 16; mask *= 2) {
+        const float high = shuffle_xor(sums.high, mask), low = shuffle_xor(sums.low, mask);
+        if (mask < lanes) sums = {sums.high + high, sums.low + low};
+      }
+      if (inside && (lane & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, cols[i], rows[i], sums);
+    }
   }
 }
 
-/// Any product; `now` as above. Not inlined: plain ones should have the registers and the instruction cache
-/// to themselves.
+/// The rows of a turn; `now`: the phase, if the other blocks are still to be met, else -1.
 template <int kTiles>
-__device__ __noinline__ void run_special(int arguments, int now, int product) {
-  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+__device__ __forceinline__ void stage_turn(const StepArguments& step, int now, const Segment& segment,
+                                           const TileTurn& turn) {
+  const bool one = turn.rows == 1 && turn.run.tile + turn.run.count <= segment.matrix.tiles;
+  if (uniform(segment.rows_apart > 0 && !one ? 1 : 0) == 0) {
+    stage_rows<kTiles>(step, {now}, segment, turn.staged());
+    return;
+  }
   const SharedPlan& plan = step.plan;
-  const OwnJob& job = job_at(plan, product);
-  const Duty duty = load_words(&duty_at(plan, product));
-  Place at = load_words(place_here(plan));
-  at.first = at.end = 0;
-  if (duty.segment >= 0) {
-    const Share share = share_of(job.segment, duty, shared_at<const KnownList>(plan.list)->matrices);
-    at.first = share.first;
-    at.end = share.end;
-  }
-  at.pass = at.half = at.turn = 0;
-  at.waits = now >= 0 ? 1 : 0;
-  at.tile = at.first;
-  keep_place(plan, at);
-  if (uniform(at.first < at.end ? 1 : 0) != 0) {
-    run_share<kTiles>(step);
-  } else if (now >= 0) {
-    meet(step, now);
-  } else {
-    __syncthreads();  // the scout may go on when all have seen what he found
-  }
+  if (now >= 0) meet(step, now);
+  if ((step.skipped & kSkipStage) == 0)
+    stage_choices<kTiles>(&segment, shared_at<const int8_t>(plan.chosen), turn,
+                          {plan.work, segment.starts, segment.biases, 0});
 }
 
-/// Product number `product` of the step, as phase `now`; its job is in shared memory. Arrives at the meeting
-/// behind it.
+/// Product number `product` of the step, as phase `now`; its job is in shared memory. Turn by turn: most
+/// products are one. What must be remembered while rows are staged waits in shared memory. Arrives at the
+/// meeting behind it.
 template <int kTiles>
 __device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
   const SharedPlan& plan = step.plan;
-  const int kind = uniform(duty_at(plan, product).kind);
-  if ((kind & Duty::kLearns) != 0) {
+  if (uniform(duty_at(plan, product).kind & Duty::kLearns) != 0) {
     meet(step, now);
     learn_list(plan.arguments, product);
     now = -1;
   }
-  if ((kind & Duty::kPlain) != 0) {
-    run_plain<kTiles>(step, now, product);
-  } else {
-    run_special<kTiles>(plan.arguments, now, product);
+  const Duty duty = load_words(&duty_at(plan, product));
+  if (uniform(duty.first < duty.end ? 1 : 0) == 0) {
+    if (now >= 0) {
+      meet(step, now);
+    } else {
+      __syncthreads();  // the scout may go on when all have seen what he found
+    }
     arrive(step, place_here(plan)->phase);
-    fill_now(step);
+    return fill_now(step);
+  }
+  Place at{.phase = place_here(plan)->phase,
+           .product = product,
+           .first = duty.first,
+           .end = duty.end,
+           .tile = duty.first};
+#pragma unroll 1
+  while (true) {
+    {
+      const OwnJob& job = job_at(plan, at.product);
+      const TileTurn turn = next_turn(job, duty_at(plan, at.product), at);
+      const TileWalk walk = walk_of(step, at, job.segment, thread_here() / 32, turn);
+      __syncwarp();
+      if (thread_here() % 32 == 0) {
+        store_words(walk_here(plan), walk);
+        if (turn.more != 0) keep_progress(plan, at);
+      }
+      stage_turn<kTiles>(step, now, job.segment, turn);
+    }
+    __syncwarp();
+    run_turn<kTiles>(step);
+    __syncwarp();
+    if (uniform(walk_here(plan)->turn.more) == 0) return;
+    look_now(plan.arguments, place_here(plan)->product);  // the scout has found the first kRunsKept runs
+    at = load_words(place_here(plan));
+    now = -1;
   }
 }
 

@@ -25,6 +25,10 @@ int align(int bytes) {
   return (bytes + 127) / 128 * 128;
 }
 
+int stage_aligned(int bytes) {
+  return (bytes + kStageAlignment - 1) / kStageAlignment * kStageAlignment;
+}
+
 int attend_bytes(const AttendJob& job) {
   const bool k_is_v = job.own.cache.k_is_v;
   const int pairs = job.own.turns.pairs;
@@ -60,18 +64,21 @@ int work_bytes(const Phase& phase) {
   }
 }
 
-/// Shared memory with `tiles` column tiles; `slots` is 0 where there is no room.
-SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int tiles, int limit) {
+/// Shared memory of a step of `rows` rows with `tiles` column tiles; `slots` is 0 where there is no room.
+SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows, int tiles,
+                       int limit) {
   SharedPlan plan;
   int work = 0, subtiles = 1;
   bool stacked = false;
   plan.slot_bytes = 16;
   for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
   for (const Job& job : jobs) {
-    plan.experts = std::max(plan.experts, job.route.experts);
+    work = std::max(work, choice_space(0, rows, job.route.experts).end);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
-      work = std::max(work, stage_at(0, matrix, tiles).end);
+      // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
+      work = std::max(work,
+                      stage_aligned(stage_at(0, matrix, tiles).end) * (job.segments[i].in.slots > 0 ? 2 : 1));
       plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
       subtiles = std::max(subtiles, matrix.subtiles);
       stacked |= matrix.count > 1;
@@ -84,7 +91,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));
   plan.taken = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
   plan.list = plan.taken + align(kWarps * 4);
-  plan.places = plan.list + align(sizeof(KnownList));
+  plan.places = plan.list + align(sizeof(int));
   plan.walks = plan.places + align(kWarps * sizeof(Place));
   plan.duties = plan.walks + align(kWarps * sizeof(TileWalk));
   plan.jobs = plan.duties + align(kDutiesKept * sizeof(Duty));
@@ -93,10 +100,9 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.partial = plan.step + align(sizeof(Step));
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
   plan.chosen = plan.active + (stacked ? kMaxListed * 4 : 0);
-  plan.votes = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
-  plan.sums = plan.votes + align(plan.experts * kMaxRows);
+  plan.sums = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
   plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
-  plan.work = (plan.sums + plan.sum_floats * 4 + kStageAlignment - 1) / kStageAlignment * kStageAlignment;
+  plan.work = stage_aligned(plan.sums + plan.sum_floats * 4);
   plan.ring = align(plan.work + work);
   static_assert(kMostSlots * sizeof(Arrival) <= kArrivalBytes);
   const int room = (limit - plan.ring) / kWarps - ring_bytes(0, 0);
@@ -112,16 +118,13 @@ Duty duty_of(const Job& job, int which, int own) {
   const bool stack = segment.matrix.count > 1;
   Duty duty;
   duty.segment = which;
-  duty.matrices = job.matrices;
   const Share share =
       stack ? stack_share(tiles, job.matrices, own, segment.blocks) : even_share(tiles, own, segment.blocks);
   duty.first = share.first;
   duty.end = share.end;
-  if (stack) duty.listed = share.first / tiles;
-  const bool one_run = share.first < share.end && share.end <= (duty.listed + 1) * tiles;
-  // The experts of one row are always as many.
-  const bool known = !job.stacked || (job.rows == 1 && job.route.experts > 0);
-  if (known && one_run && job.passes == 1 && segment.keep_normed == nullptr) duty.kind |= Duty::kPlain;
+  // Of the experts of one row there are always as many.
+  if (!stack || (job.rows == 1 && job.route.experts > 0)) duty.kind |= Duty::kKnown;
+  if (segment.first_block + own == 0 && segment.keep_normed != nullptr) duty.kind |= Duty::kKeeps;
   return duty;
 }
 
@@ -129,14 +132,21 @@ Duty duty_of(const Job& job, int which, int own) {
 std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
   std::vector<Duty> duties;
   int list = -1;
-  for (const Job& job : jobs) {
+  size_t learnt = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
     const bool learns = job.stacked && job.list_number != list;
-    if (learns) list = job.list_number;
+    if (learns) {
+      list = job.list_number;
+      learnt = i;
+    }
+    SLIP_CHECK(!job.stacked || i - learnt < kListReaders);
     for (int block = 0; block < blocks; ++block) {
       Duty& duty = duties.emplace_back();
-      for (int i = 0; i < job.segment_count; ++i) {
-        const int own = block - job.segments[i].first_block;
-        if (own >= 0 && own < job.segments[i].blocks) duty = duty_of(job, i, own);
+      duty.kind = Duty::kKnown;  // nothing to do
+      for (int s = 0; s < job.segment_count; ++s) {
+        const int own = block - job.segments[s].first_block;
+        if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own);
       }
       if (learns) duty.kind |= Duty::kLearns;
     }
@@ -174,6 +184,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
     segment.staging = staging_of(segment);
     SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
+    SLIP_CHECK(segment.in.slots == 0 || (segment.in.branch == nullptr && !segment.normed));
     segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
     job.stacked |= segment.matrix.count > 1;
   }
@@ -211,10 +222,10 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
 void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   const auto limit = static_cast<int>(gpu.info().shared_bytes);
   tiles_ = rows <= 4 ? 1 : rows <= 8 ? 2 : 4;
-  plan_ = plan_shared(phases_, jobs_, tiles_, limit);
+  plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   while (tiles_ > 1 && plan_.slots < 2) {
     tiles_ /= 2;
-    plan_ = plan_shared(phases_, jobs_, tiles_, limit);
+    plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   }
   if (plan_.slots < 1)
     fail_gpu("the matrices of this model are too wide for the shared memory of this GPU; use --device cpu");
@@ -224,6 +235,10 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
       const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
       segment.starts = stage.starts;
       segment.biases = stage.biases;
+      if (segment.in.slots > 0) {
+        segment.rows_apart = stage_aligned(stage.end - plan_.work);
+        segment.rows_kept = (plan_.ring - plan_.work) / segment.rows_apart;
+      }
     }
     job.rows = rows;
     job.rows_per_pass = (rows + passes - 1) / passes;

@@ -79,10 +79,9 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
   if (thread == 0) {
     *shared_at<Watch>(plan.watch) = {step.stuck, 0, 0};
     *shared_at<StepArguments>(plan.arguments) = step;
-    *shared_at<KnownList>(plan.list) = KnownList();
+    *shared_at<int>(plan.list) = -1;
     gathering_init(shared_at<Arrival>(plan.done), kWarps);
   }
-  clear_votes(plan);
   if (thread / 32 == kBringingWarp) {
     for (int i = 0; i < kJobsKept - 1 && i < step.job_count; ++i)
       bring_job(step, i, own_duty(step, i)->segment);
@@ -93,7 +92,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     copy_wait<0>();
   }
   __syncthreads();
-  look_now(step, kJobsKept - 2);
+  look_now(plan.arguments, kJobsKept - 2);
 }
 
 /// After phase `over`, when this block has arrived: prepares what does not depend on the others, the

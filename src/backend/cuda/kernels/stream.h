@@ -1,6 +1,7 @@
 // Weights on their way: what the warps of a block read, from tile to tile and product to product.
 //
-// What a warp reads of a product is a run: one stretch of memory (packed_matrix.h). It comes through a ring
+// What a warp reads of a product is a run: one stretch of memory (packed_matrix.h), or of a stack one of each
+// matrix, which are found when the list of matrices is known. It comes through a ring
 // in shared memory by bulk copies, stage by stage, of which the warp starts one for every one it has used;
 // when a run has no more for it, it goes on with the next, so that weights of the next products are under way
 // before this one is over. Between products every warp fills its ring up; and one warp, the scout, looks up
@@ -19,23 +20,19 @@ namespace slip::backend::cuda {
 
 inline constexpr int kRunsKept = 4;  // found and not used up, of every warp
 
-/// What a block has of a segment, of whose stack `matrices` are read.
-__device__ __forceinline__ Share share_of(const Segment& segment, const Duty& duty, int matrices) {
-  if (segment.matrix.count == 1 || duty.matrices == matrices) return {duty.first, duty.end};
-  return stack_share(segment.matrix.tiles, matrices, block_here() - segment.first_block, segment.blocks);
-}
-
-/// Consecutive tiles of one matrix, by all warps.
+/// Tiles that follow one another, which the warps of a block take at once: of a stack from matrix number
+/// `listed` of the list on.
 struct Run {
   int listed, tile, count;
 };
+/// All up to `end`, or as many matrices as there is room for rows of.
 __device__ __forceinline__ Run run_from(const Segment& segment, int tile, int end) {
   Run run{0, tile, end - tile};
   if (segment.matrix.count > 1) {
     const int tiles = segment.matrix.tiles;
-    run.listed = static_cast<int>(static_cast<unsigned>(tile) / static_cast<unsigned>(tiles));
+    run.listed = quotient(tile, tiles);
     run.tile = tile - run.listed * tiles;
-    run.count = min(run.count, tiles - run.tile);
+    if (segment.rows_apart > 0) run.count = min(run.count, segment.rows_kept * tiles - run.tile);
   }
   return run;
 }
@@ -77,18 +74,16 @@ __device__ __forceinline__ const Duty& duty_at(const SharedPlan& plan, int produ
   return shared_at<const Duty>(plan.duties)[static_cast<unsigned>(product) % kDutiesKept];
 }
 
-/// The list of matrices that is in shared memory.
-struct alignas(16) KnownList {
-  int number = -1, matrices = 0;
-};
-
 /// What a warp reads of a run: `left` bytes, those of a tile in copies of `stage_bytes` and a shorter one. Of
 /// a stack `data` is that of its first matrix: which one is read is known when the list `list` is.
 struct alignas(16) TileRun {
   const std::byte* data = nullptr;
   int left = 0, tile_bytes = 0, stage_bytes = 0;
-  int matrix_bytes = 0;  // of a stack
+  // Of a stack: from one matrix to the next, and of a matrix what all tiles have and the first ones that are
+  // not read; then it goes on with the next one of the list.
+  int matrix_bytes = 0, part_bytes = 0, skipped = 0;
   int listed = 0, list = 0;
+  int unused[2] = {};
 };
 __device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, const Run& tiles, int list) {
   const PackedMatrix& matrix = segment.matrix;
@@ -99,11 +94,16 @@ __device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, co
   run.tile_bytes = min(pieces.end * matrix.piece_bytes, matrix.tile_bytes) - from;
   run.left = run.tile_bytes * own.count;
   run.stage_bytes = matrix.subtiles == 1 ? 2 * matrix.piece_bytes : matrix.piece_bytes;
-  run.data = matrix.data + static_cast<int64_t>(from) * matrix.tiles +
-             static_cast<int64_t>(run.tile_bytes) * (tiles.tile + own.first);
-  if (matrix.count > 1) {
+  run.data = matrix.data + static_cast<int64_t>(from) * matrix.tiles;
+  const int first = tiles.tile + own.first;
+  if (matrix.count == 1) {
+    run.data += static_cast<int64_t>(run.tile_bytes) * first;
+  } else {
+    const int further = quotient(first, matrix.tiles);
     run.matrix_bytes = static_cast<int>(matrix.matrix_bytes());
-    run.listed = tiles.listed;
+    run.part_bytes = run.tile_bytes * matrix.tiles;
+    run.skipped = run.tile_bytes * (first - further * matrix.tiles);
+    run.listed = tiles.listed + further;
     run.list = list;
   }
   return run;
@@ -129,17 +129,11 @@ __device__ __forceinline__ bool next_tiles(const SharedPlan& plan, int last, Loo
   if (at.product >= last) return false;
   const OwnJob& job = job_at(plan, at.product + 1);
   const Duty& duty = duty_at(plan, at.product + 1);
-  const bool has_segment = duty.segment >= 0;
-  const KnownList list = *shared_at<const KnownList>(plan.list);
-  if (has_segment && job.segment.matrix.count > 1 && job.frame.list_number != list.number && !duty.plain())
-    return false;
+  if (!duty.known()) return false;
   ++at.product;
-  at.passes_left = 0;
-  if (!has_segment) return true;
-  const Share share = share_of(job.segment, duty, duty.plain() ? duty.matrices : list.matrices);
-  at.first = at.tile = share.first;
-  at.end = share.end;
-  if (share.first < share.end) at.passes_left = job.frame.passes;
+  at.first = at.tile = duty.first;
+  at.end = duty.end;
+  at.passes_left = duty.first < duty.end ? job.frame.passes : 0;
   return true;
 }
 
@@ -221,16 +215,34 @@ struct alignas(16) Stream {
   __device__ __forceinline__ bool next_run(const SharedPlan& plan) {
     if (taken == found) return false;
     const auto warp = static_cast<int>(static_cast<unsigned>(thread_here()) / 32);
-    const TileRun run = load_words(runs_of(plan, warp) + static_cast<unsigned>(taken) % kRunsKept);
+    TileRun* kept = runs_of(plan, warp) + static_cast<unsigned>(taken) % kRunsKept;
+    const TileRun run = load_words(kept);
     at = run.data;
-    if (run.matrix_bytes != 0) {
-      if (shared_at<const KnownList>(plan.list)->number != run.list) return false;
-      at += static_cast<int64_t>(shared_at<const int>(plan.active)[run.listed]) * run.matrix_bytes;
-    }
     left = run.left;
+    if (run.matrix_bytes != 0 && !enter_matrix(plan, run, kept)) return false;
+    taken += left == run.left ? 1 : 0;
     tile_left = tile_bytes = run.tile_bytes;
     stage_bytes = run.stage_bytes;
-    ++taken;
+    return true;
+  }
+  /// Of a stack: what the run has of the next matrix; false when it is not known which one that is. The run
+  /// is used up with its last one.
+  __device__ __forceinline__ bool enter_matrix(const SharedPlan& plan, const TileRun& run, TileRun* kept) {
+    if (*shared_at<const int>(plan.list) != run.list) {
+      left = 0;
+      return false;
+    }
+    at +=
+        static_cast<int64_t>(shared_at<const int>(plan.active)[run.listed]) * run.matrix_bytes + run.skipped;
+    left = min(run.left, run.part_bytes - run.skipped);
+    if (left == run.left) return true;
+    __syncwarp();  // all lanes have read it
+    if (thread_here() % 32 == 0) {
+      kept->left = run.left - left;
+      kept->skipped = 0;
+      kept->listed = run.listed + 1;
+    }
+    __syncwarp();
     return true;
   }
   /// What comes next, if there is something.

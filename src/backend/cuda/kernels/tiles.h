@@ -129,40 +129,65 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
   }
 }
 
-/// What a warp has to do for a run of tiles. Of a plain product it is worked out before blocks meet, and
-/// waits in shared memory while rows are staged.
-struct alignas(16) TileWalk {
-  int tile, count;  // the tiles of the run, by all warps
-  int left;         // of them, this warp's that are still to come
-  int stages;       // that its tiles come in
-  Pieces pieces;    // of a tile
-  int way;          // to multiply
-  int rows_log;     // of the step
-  int batch, half_floats;
-  int starts, biases;  // of the staged rows
-  // Of a plain product:
-  int segment = 0;  // where in shared memory it is described
-  int listed = 0;
-  int phase = 0;
-  int rows = 0;
+/// What the warps of a block take at once: tiles that follow one another times the rows of a pass.
+struct TileTurn {
+  Run run;
+  int first_row, rows;
+  int half;   // of the sums, which one comes first, where they are kept twice
+  int keeps;  // not 0: the rows are this block's to keep, normed
+  int more;   // not 0: something follows
+
+  __device__ __forceinline__ StagedRows staged() const { return {first_row, rows, run.listed}; }
 };
-__device__ __forceinline__ TileWalk walk_of(const StepArguments& step, const Segment& segment, int warp,
-                                            int tile, int count) {
-  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), count);
+
+/// What a warp has to do for a turn. It is worked out before blocks meet, where all of it is known, and waits
+/// in shared memory while rows are staged.
+struct alignas(16) TileWalk {
+  int segment;  // where in shared memory it is described
+  int phase;
+  int left;            // of its tiles, those that are still to come
+  Pieces pieces;       // of a tile
+  int way;             // to multiply
+  int rows_log;        // of the step
+  int starts, biases;  // of the staged rows
+  // Before and after multiplying:
+  int stages;                      // that the tiles come in
+  int rounds, batch, half_floats;  // of all warps; see Segment
+  int rows_apart;
+  // Where matrices have rows of their own: the tiles, counted from the first one of the turn's first matrix.
+  Tiles own;
+  int matrix_tiles, tile_floats;  // of a matrix, and from the sums of a tile to those of the next
+  TileTurn turn;
+  int unused[2];
+};
+__device__ __forceinline__ TileWalk walk_of(const StepArguments& step, const Place& at,
+                                            const Segment& segment, int warp, const TileTurn& turn) {
+  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), turn.run.count);
   const Pieces pieces = own_pieces(segment, warp);
   const int both = segment.matrix.subtiles == 1 ? 1 : 0;  // two pieces of one subtile are a stage
+  const int slots_log = slots_log_of(segment);
   return {
-      .tile = tile,
-      .count = count,
+      .segment = segment_place(step.plan, at.product),
+      .phase = at.phase,
       .left = own.count,
-      .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
       .pieces = pieces,
       .way = (step.skipped & kSkipMultiply) == 0 ? segment.multiplying : passing_on(segment.matrix.subtiles),
       .rows_log = segment.rows_log,
+      .starts = segment.starts,
+      .biases = segment.biases,
+      .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
+      .rounds = (turn.run.count + (1 << slots_log) - 1) >> slots_log,
       .batch = segment.batch,
       .half_floats = segment.half_floats,
-      .starts = segment.starts,
-      .biases = segment.biases};
+      .rows_apart = segment.rows_apart,
+      .own = {turn.run.tile + own.first, own.count},
+      .matrix_tiles = segment.matrix.tiles,
+      .tile_floats = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log,
+      .turn = turn,
+      .unused = {}};
+}
+__device__ __forceinline__ TileWalk* walk_here(const SharedPlan& plan) {
+  return shared_at<TileWalk>(plan.walks) + thread_here() / 32;
 }
 
 /// The weights of `tiles` tiles come and are not used.
@@ -177,21 +202,23 @@ __device__ __forceinline__ void pass_stages(const SharedPlan& plan, const TileWa
   }
 }
 
-/// The next `tiles` of a warp times the staged rows; their sums are left in shared memory. `last`: nothing
-/// follows, others wait for this warp's sums, and what comes after this product is looked up later. `awaits`:
-/// the rows are there after a barrier. A stage
-/// is two pieces of one subtile or one of two; it is taken into registers as a whole where there are enough,
-/// so that the next one can come while it is multiplied.
+/// The next `tiles` of a warp times the staged rows, `further` bytes behind the first ones; their sums are
+/// left in shared memory. `last`: nothing follows, others wait for this warp's sums, and what comes after
+/// this product is looked up later. `awaits`: the rows are there after a barrier. A stage is two pieces of
+/// one subtile or one of two; it is taken into registers as a whole where there are enough, so that the next
+/// one can come while it is multiplied.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int tiles,
-                                               bool last, bool awaits, Stream& stream, float* sums) {
+__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int further,
+                                               int tiles, bool last, bool awaits, Stream& stream,
+                                               float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
   const SharedPlan& plan = step.plan;
   const int lane = thread_here() % 32, rows_log = walk.rows_log;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
-  const RowPlaces rows{plan.work + column * 16, walk.starts + lane % 4 * 16, walk.biases + lane * 4};
+  const RowPlaces rows{plan.work + further + column * 16, walk.starts + further + lane % 4 * 16,
+                       walk.biases + further + lane * 4};
   if (awaits) {
     if (tiles > 0) stream.next(plan);  // the weights as well, while others have rows to stage
     __syncthreads();
@@ -231,10 +258,11 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
 
 /// The same for whatever format the matrix has.
 template <int kTiles>
-__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int tiles,
-                                             bool last, bool awaits, Stream& stream, float* sums) {
+__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int further,
+                                             int tiles, bool last, bool awaits, Stream& stream, float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, tiles, last, awaits, stream, sums);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, further, tiles, last, awaits, stream,
+                                                        sums);
   };
   const int way = uniform(walk.way);
   // The most frequent ones without the detour of a jump table.
@@ -256,28 +284,58 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
   }
 }
 
+/// The next `tiles` tiles of a warp, of a turn whose matrices may have rows of their own.
+template <int kTiles>
+__device__ __forceinline__ void multiply_round(const StepArguments& step, TileWalk& walk, int tiles,
+                                               bool last, bool awaits, Stream& stream, float* sums) {
+#pragma unroll 1
+  while (true) {
+    int some = tiles, further = 0;
+    if (walk.rows_apart > 0) {
+      const TileWalk& kept = *walk_here(step.plan);
+      const int tile = kept.own.first + kept.own.count - walk.left,
+                matrix = quotient(tile, kept.matrix_tiles);
+      further = matrix * walk.rows_apart;
+      some = min(tiles, (matrix + 1) * kept.matrix_tiles - tile);
+    }
+    multiply_any<kTiles>(step, walk, further, some, last && some == tiles, awaits, stream, sums);
+    awaits = false;
+    walk.left -= some;
+    tiles -= some;
+    if (tiles <= 0) return;
+    sums += some * walk_here(step.plan)->tile_floats;
+  }
+}
+
 /// Of a tile, of one row.
 __device__ __forceinline__ int results_log_of(const Segment& segment) {
   return segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
 }
 
-/// Result i of `results` of some rounds of a run's tiles, from round `first` on, for row n of a pass.
-__device__ __forceinline__ Result find_result(const Segment& segment, const StagedRows& rows,
-                                              const TileWalk& walk, int first, int sums, const int8_t* chosen,
-                                              int n, int i, int results) {
+/// Result i of `results` of some rounds of a turn's tiles, from round `first` on, for row n of the turn.
+__device__ __forceinline__ Result find_result(const SharedPlan& plan, const Segment& segment,
+                                              const TileTurn& turn, int first, int sums, int n, int i,
+                                              int results) {
   const PackedMatrix& matrix = segment.matrix;
-  const int rows_log = walk.rows_log, subtiles = matrix.subtiles, results_log = results_log_of(segment);
+  const int rows_log = segment.rows_log, subtiles = matrix.subtiles, results_log = results_log_of(segment);
   const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
   Result result;
-  if (i >= results || n >= rows.count) return result;
+  if (i >= results || n >= turn.rows) return result;
   const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
             round = i >> (results_log + slots_log);
-  const Tiles own = own_tiles(slot, slots_log, walk.count);
-  result.row = ((walk.tile + own.first + first + round) << results_log) + r;
-  if (first + round >= own.count || result.row >= matrix.rows) return result;
+  const Tiles own = own_tiles(slot, slots_log, turn.run.count);
+  if (first + round >= own.count) return result;
+  int tile = turn.run.tile + own.first + first + round;
+  const int8_t* chosen = nullptr;
+  if (matrix.count > 1) {
+    chosen = shared_at<const int8_t>(plan.chosen) + turn.run.listed * kMaxRows;
+    for (; tile >= matrix.tiles; tile -= matrix.tiles) chosen += kMaxRows;
+  }
+  result.row = (tile << results_log) + r;
+  if (result.row >= matrix.rows) return result;
   const int part = (round * subtiles + r / 16) * kWarps + (slot << parts_log);
   result.parts = sums + (((part << rows_log) + n) * 16 + r % 16) * 4;
-  find_target(segment, chosen, rows.first + n, result);
+  find_target(segment, chosen, turn.first_row + n, result);
   return result;
 }
 
@@ -292,61 +350,79 @@ __device__ __forceinline__ void finish_result(const Segment& segment, const Resu
   put(segment, result, n, y, up);
 }
 
-/// A run of tiles times the staged rows, and what becomes of the sums. `half`: which of two halves of the
-/// sums comes next, where they are kept twice. `more`: something follows. kAlone: it is all of a product, so
-/// the rows are awaited here, and the block arrives as soon as the results are written.
-template <int kTiles, bool kAlone>
-__device__ __forceinline__ void run_tiles(const StepArguments& step, const Segment& segment,
-                                          const StagedRows& rows, TileWalk& walk, int listed, int& half,
-                                          bool more) {
+/// The norm's factor of rows that were kept before it was known.
+__device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows rows, const float* partial) {
+  const Segment& segment = *kept;
+  for (int n = 0; n < rows.count; ++n) {
+    const float scale = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
+    float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
+    for (int col = static_cast<int>(threadIdx.x) * 4; col < segment.in.cols; col += kTurnCols) {
+      for (int i = 0; i < 4 && col + i < segment.in.cols; ++i) row[col + i] *= scale;
+    }
+  }
+}
+
+/// The turn at hand: its tiles times the staged rows, which are awaited here, and what becomes of the sums.
+/// If nothing follows, the block arrives as soon as the results are written. What is not needed while the
+/// warp multiplies is read again from shared memory.
+template <int kTiles>
+__device__ __forceinline__ void run_turn(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
-  const int thread = thread_here();
-  const auto* chosen =
-      segment.matrix.count > 1 ? shared_at<const int8_t>(plan.chosen) + listed * kMaxRows : nullptr;
+  TileWalk walk = load_words(walk_here(plan));
+  const Segment& segment = *shared_at<const Segment>(walk.segment);
   Stream stream = load_stream(plan);
   // Most rings were filled when the product before was over.
   if (stream.under_way < plan.slots && (stream.left > 0 || stream.under_way < walk.stages))
     fill(step, stream);
-  const int slots_log = slots_log_of(segment), rounds = (walk.count + (1 << slots_log) - 1) >> slots_log;
-  const int n = thread & ((1 << walk.rows_log) - 1), own = thread >> walk.rows_log;
+  int half = walk.turn.half, round = 0, tiles = min(walk.batch, walk.left);
+  bool last = walk.batch >= walk.rounds;
+  int sums = plan.sums + half * walk.half_floats * 4;
   float factor = 1;
 #pragma unroll 1
-  for (int round = 0; round < rounds; round += walk.batch) {
-    const int now = min(walk.batch, rounds - round);
-    const bool last = round + walk.batch >= rounds;
-    const int sums = plan.sums + half * walk.half_floats * 4;
-    multiply_any<kTiles>(step, walk, min(now, walk.left), last, kAlone && round == 0, stream,
-                         shared_at<float>(sums));
-    walk.left -= now;
-    if (last) {
-      if constexpr (!kAlone) keep_stream(plan, stream);
-      tell_taken(plan, stream);
-    }
+  while (true) {
+    multiply_round<kTiles>(step, walk, tiles, last, round == 0, stream, shared_at<float>(sums));
+    const TileWalk& kept = *walk_here(plan);
+    const TileTurn& turn = kept.turn;
+    if (last) tell_taken(plan, stream);
     // While the others multiply.
-    const int results = (now << slots_log) << results_log_of(segment);
-    Result result = find_result(segment, rows, walk, round, sums, chosen, n, own, results);
-    if (round == 0 && segment.normed && own < results && n < rows.count)
-      factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
-                          segment.in.epsilon);
+    const int rows_log = segment.rows_log, n = thread_here() & ((1 << rows_log) - 1),
+              own = thread_here() >> rows_log;
+    const int results = (min(kept.batch, kept.rounds - round) << slots_log_of(segment))
+                        << results_log_of(segment);
+    Result result = find_result(plan, segment, turn, round, sums, n, own, results);
+    if (round == 0 && segment.normed) {
+      if (own < results && n < turn.rows)
+        factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
+                            segment.in.epsilon);
+      if (uniform(turn.keeps) != 0)
+        finish_kept(&segment, turn.staged(), shared_at<const float>(plan.partial) + kWarps * kMaxRows);
+    }
     __syncthreads();
 #pragma unroll 1
     for (int i = own; i < results;) {
-      if (result.parts >= 0) finish_result(segment, result, walk.rows_log, rows.first + n, factor);
-      i += kBlockThreads >> walk.rows_log;
-      result = find_result(segment, rows, walk, round, sums, chosen, n, i, results);
+      if (result.parts >= 0) finish_result(segment, result, rows_log, turn.first_row + n, factor);
+      i += kBlockThreads >> rows_log;
+      result = find_result(plan, segment, turn, round, sums, n, i, results);
     }
-    if (kAlone && last) {
-      arrive(step, walk.phase);
-      fill(step, stream);
-      keep_stream(plan, stream);
+    if (last && turn.more == 0) {
+      arrive(step, kept.phase);
+      break;
     }
     // With one half nobody may overtake.
-    if (walk.half_floats > 0) {
+    if (kept.half_floats > 0) {
       half ^= 1;
-    } else if (more || !last) {
+    } else {
       __syncthreads();
     }
+    if (last) break;
+    round += kept.batch;
+    tiles = min(kept.batch, walk.left);
+    last = round + kept.batch >= kept.rounds;
+    sums = plan.sums + half * kept.half_floats * 4;
   }
+  if (thread_here() % 32 == 0) place_here(plan)->half = half;
+  fill(step, stream);
+  keep_stream(plan, stream);
 }
 
 }  // namespace slip::backend::cuda
