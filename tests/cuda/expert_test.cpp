@@ -14,7 +14,7 @@
 namespace slip::backend::cuda {
 namespace {
 
-constexpr int kRows = 16, kCols = 32;  // of an expert
+constexpr int kRows = 40, kCols = 32;  // of an expert: three tiles
 
 class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<int> {
  protected:

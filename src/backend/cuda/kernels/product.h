@@ -1,12 +1,12 @@
 // Rows times matrices, for 1 to 16 rows: the product phases of a step.
 //
-// A block of 16 warps stages the rows (stage_known.h) and takes row tiles of one matrix, `16 / parts` at a
-// time (tiles.h). Every warp has a stream of its own that brings its weights (stream.h). Weight bytes: each
-// once per pass over the rows; activations: every block reads all rows once from the second-level cache. All
-// of this is one function after inlining, on purpose: what passes between its parts stays in registers, and
-// there is no room for a stack in the first-level cache beside 227 KB of shared memory. A small product takes
-// as long as its instructions one after another, so whatever can be known before blocks meet is looked up
-// before.
+// A block of 16 warps stages the rows (stage_known.h) and takes row tiles of one matrix, or of some that
+// follow one another in a list, `16 / parts` at a time (tiles.h). Every warp has a stream of its own that
+// brings its weights (stream.h). Weight bytes: each once per pass over the rows; activations: every block
+// reads all rows once from the second-level cache. All of this is one function after inlining, on purpose:
+// what passes between its parts stays in registers, and there is no room for a stack in the first-level cache
+// beside 227 KB of shared memory. A small product takes as long as its instructions one after another, so
+// whatever can be known before blocks meet is looked up before.
 #pragma once
 
 #include "backend/cuda/kernels/expert_list.h"

@@ -1,10 +1,10 @@
 // Weights on their way: what the warps of a block read, from tile to tile and product to product.
 //
 // What a warp reads of a product is a run: one stretch of memory (packed_matrix.h), or of a stack one of each
-// matrix, which are found when the list of matrices is known. It comes through a ring
-// in shared memory by bulk copies, stage by stage, of which the warp starts one for every one it has used;
-// when a run has no more for it, it goes on with the next, so that weights of the next products are under way
-// before this one is over. Between products every warp fills its ring up; and one warp, the scout, looks up
+// matrix, which are found when the list of matrices is known. It comes through a ring in shared memory by
+// bulk copies, stage by stage, of which the warp starts one for every one it has used; when a run has no more
+// for it, it goes on with the next, so that weights of the next products are under way before this one is
+// over. Between products every warp fills its ring up; and one warp, the scout, looks up
 // for all 16, a lane each, what comes after that, and leaves the runs in shared memory: the same instructions
 // in all warps would cost 16 times as much. Then a stream lies in shared memory, during a product in
 // registers: nothing of it may have an address.
