@@ -98,7 +98,8 @@ struct alignas(16) Segment {
   // how many matrices at a time; 0 = all have the same.
   int rows_apart = 0, rows_kept = 0;
   int rows_log = 0;     // of a pass, padded to a power of two
-  int batch = 1;        // rounds of tiles whose sums are kept before the block meets,
+  int sums = 0;         // in shared memory: space for sums of tiles,
+  int batch = 1;        // of so many rounds before the block meets,
   int half_floats = 0;  // twice, so far apart; 0 = once
 };
 

@@ -111,6 +111,26 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   return plan;
 }
 
+/// Whether attention follows on a product, which begins before all warps are done with the one before it.
+bool attends_next(const std::vector<Phase>& phases, size_t product) {
+  for (size_t i = 0; i + 1 < phases.size(); ++i) {
+    if (phases[i].product == static_cast<int>(product)) return phases[i + 1].kind == StepKind::kAttend;
+  }
+  return false;
+}
+
+/// Where the sums of a segment's tiles go: there may be more room behind its rows than what is set aside.
+struct SumSpace {
+  int place, floats;
+};
+SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bool attends) {
+  const int rows = segment.rows_apart > 0 ? segment.rows_kept * segment.rows_apart
+                                          : stage_aligned(stage_at(0, segment.matrix, tiles).end);
+  const int place = plan.work + rows, floats = (plan.ring - place) / 32 * 8;
+  if (attends || floats <= plan.sum_floats) return {plan.sums, plan.sum_floats};
+  return {place, floats};
+}
+
 /// What block `own` of a segment has to do.
 Duty duty_of(const Job& job, int which, int own) {
   const Segment& segment = job.segments[which];
@@ -230,7 +250,8 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   if (plan_.slots < 1)
     fail_gpu("the matrices of this model are too wide for the shared memory of this GPU; use --device cpu");
   const int most = std::min(4 * tiles_, per_pass), passes = (rows + most - 1) / most;
-  for (Job& job : jobs_) {
+  for (size_t job_number = 0; job_number < jobs_.size(); ++job_number) {
+    Job& job = jobs_[job_number];
     for (Segment& segment : job.segments) {
       const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
       segment.starts = stage.starts;
@@ -246,7 +267,9 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     for (Segment& segment : job.segments) {
       segment.rows_log = std::bit_width(static_cast<unsigned>(job.rows_per_pass - 1));
       const int round = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log;
-      segment.half_floats = 2 * round <= plan_.sum_floats ? plan_.sum_floats / 2 : 0;
+      const SumSpace space = sum_space(plan_, segment, tiles_, attends_next(phases_, job_number));
+      segment.sums = space.place;
+      segment.half_floats = 2 * round <= space.floats ? space.floats / 2 : 0;
       segment.batch = std::max(1, segment.half_floats / round);
     }
   }

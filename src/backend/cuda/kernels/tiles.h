@@ -153,12 +153,13 @@ struct alignas(16) TileWalk {
   // Before and after multiplying:
   int stages;                      // that the tiles come in
   int rounds, batch, half_floats;  // of all warps; see Segment
+  int sums;
   int rows_apart;
   // Where matrices have rows of their own: the tiles, counted from the first one of the turn's first matrix.
   Tiles own;
   int matrix_tiles, tile_floats;  // of a matrix, and from the sums of a tile to those of the next
   TileTurn turn;
-  int unused[2];
+  int unused;
 };
 __device__ __forceinline__ TileWalk walk_of(const StepArguments& step, const Place& at,
                                             const Segment& segment, int warp, const TileTurn& turn) {
@@ -179,12 +180,13 @@ __device__ __forceinline__ TileWalk walk_of(const StepArguments& step, const Pla
       .rounds = (turn.run.count + (1 << slots_log) - 1) >> slots_log,
       .batch = segment.batch,
       .half_floats = segment.half_floats,
+      .sums = segment.sums,
       .rows_apart = segment.rows_apart,
       .own = {turn.run.tile + own.first, own.count},
       .matrix_tiles = segment.matrix.tiles,
       .tile_floats = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log,
       .turn = turn,
-      .unused = {}};
+      .unused = 0};
 }
 __device__ __forceinline__ TileWalk* walk_here(const SharedPlan& plan) {
   return shared_at<TileWalk>(plan.walks) + thread_here() / 32;
@@ -376,7 +378,7 @@ __device__ __forceinline__ void run_turn(const StepArguments& step) {
     fill(step, stream);
   int half = walk.turn.half, round = 0, tiles = min(walk.batch, walk.left);
   bool last = walk.batch >= walk.rounds;
-  int sums = plan.sums + half * walk.half_floats * 4;
+  int sums = walk.sums + half * walk.half_floats * 4;
   float factor = 1;
 #pragma unroll 1
   while (true) {
@@ -418,7 +420,7 @@ __device__ __forceinline__ void run_turn(const StepArguments& step) {
     round += kept.batch;
     tiles = min(kept.batch, walk.left);
     last = round + kept.batch >= kept.rounds;
-    sums = plan.sums + half * kept.half_floats * 4;
+    sums = kept.sums + half * kept.half_floats * 4;
   }
   if (thread_here() % 32 == 0) place_here(plan)->half = half;
   fill(step, stream);
