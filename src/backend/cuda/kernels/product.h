@@ -130,7 +130,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
       __syncthreads();  // the scout may go on when all have seen what he found
     }
     arrive(step, place_here(plan)->phase);
-    return fill_now(step);
+    return fill_kept(step);
   }
   Place at{.phase = place_here(plan)->phase,
            .product = product,

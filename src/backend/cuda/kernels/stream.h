@@ -291,5 +291,11 @@ __device__ __forceinline__ void scout(const StepArguments& step, int last) {
 __device__ __forceinline__ void fill(const StepArguments& step, Stream& stream) {
   if ((step.skipped & kSkipStream) == 0) stream.fill(step.plan);
 }
+/// The same of what was known when it kept its stream: the scout may be looking further meanwhile.
+__device__ __forceinline__ void fill_kept(const StepArguments& step) {
+  Stream stream = load_words(streams(step.plan) + thread_here() / 32);
+  fill(step, stream);
+  keep_stream(step.plan, stream);
+}
 
 }  // namespace slip::backend::cuda
