@@ -2,8 +2,9 @@
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
 // `cuda_products quick [name]` times up to four rows of 4-bit matrices only, of one shape if asked to, and
-// their parts alone at each width, `cuda_products wide` the products of wide passes by warps and by warpgroups, `cuda_products tensor` the tensor cores
-// alone, `cuda_products attend` attention, `cuda_products wide_attend` that of wide passes.
+// their parts alone at each width, `cuda_products wide` the products of wide passes by warps and by
+// warpgroups, `cuda_products tensor` the tensor cores alone, `cuda_products attend` attention, `cuda_products
+// wide_attend` that of wide passes.
 #include <fmt/format.h>
 
 #include <cmath>
