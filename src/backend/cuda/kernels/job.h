@@ -203,7 +203,7 @@ struct SharedPlan {
   int taken = 0;      // [kWarps] ints: of them, how many are used up; see tell_taken()
   int list = 0;       // int: the number of the list of matrices that is known; -1 = none
   int places = 0;     // [kWarps] Place; see meeting.h
-  int walks = 0;      // [kWarps] TileWalk; see tiles.h
+  int walks = 0;      // [kWarps] TileWalk; see turn.h
   int duties = 0;     // [kDutiesKept]: product i at i % kDutiesKept
   int jobs = 0;       // [kJobsKept] OwnJob: product i at i % kJobsKept
   int phases = 0;     // [kPhasesKept]: phase i at i % kPhasesKept

@@ -1,14 +1,10 @@
-// Row tiles of a matrix times staged rows, by the 16 warps of a block, and what becomes of the results. The
-// warps of a tile share its columns (packed_matrix.h); the sums of several tiles are left in shared memory
-// before the block meets, adds those of the warps in the order of the parts, and writes the results.
+// Row tiles of a matrix times staged rows, by the 16 warps of a block. The warps of a tile share its columns
+// (packed_matrix.h); the sums of several tiles are left in shared memory before the block meets, adds those
+// of the warps and writes the results (results.h).
 #pragma once
 
-#include <bit>
-
-#include "backend/cuda/kernels/activation.h"
-#include "backend/cuda/kernels/meeting.h"
 #include "backend/cuda/kernels/piece.h"
-#include "backend/cuda/kernels/stream.h"
+#include "backend/cuda/kernels/results.h"
 
 namespace slip::backend::cuda {
 
@@ -16,88 +12,6 @@ namespace slip::backend::cuda {
 /// there are fewer rows.
 __host__ __device__ constexpr int rounds_kept(int tiles) {
   return tiles == 1 ? 2 : 1;
-}
-
-/// Not to multiply, so that a benchmark sees what the weights cost; and the ways to do it, as
-/// Segment::multiplying.
-__host__ __device__ constexpr int passing_on(int subtiles) {
-  return -subtiles;
-}
-__host__ __device__ constexpr int multiplying(Format format, int groups, int subtiles) {
-  const int kind = format == Format::kBf16 ? 4 : (format == Format::kAffine8 ? 2 : 0) + groups - 1;
-  return 2 * kind + subtiles - 1;
-}
-
-/// One result of a tile, row `row` of the matrix: where it goes, what it is multiplied with if not its pair.
-struct Result {
-  int parts = -1;  // in shared memory; -1 = there is none
-  int row = 0;
-  float* to = nullptr;  // null = nowhere, or see put_logit()
-  float other = 0;
-};
-
-/// Where result `row` of the step's row n goes. `chosen`: of a stack, the slots of its rows.
-__device__ __forceinline__ void find_target(const Segment& segment, const int8_t* chosen, int n,
-                                            Result& result) {
-  int to = n;
-  if (chosen != nullptr) {
-    const int slot = chosen[n];
-    if (slot < 0) {
-      result.parts = -1;
-      return;
-    }
-    to = n * segment.out_slots + slot;
-  }
-  result.to = segment.out + to * segment.out_stride + result.row;
-  if (segment.epilogue == Epilogue::kGeluTimes)
-    result.other = load_fresh(segment.other + n * static_cast<int>(segment.other_stride) + result.row);
-}
-
-__device__ __forceinline__ void put_logit(const Segment& segment, int row, int n, float y) {
-  const int to = load_fresh(segment.out_rows + n);
-  if (to == kNowhere) return;
-  if (segment.softcap > 0) y = segment.softcap * tanhf(y / segment.softcap);
-  if (to == kToPick) {
-    segment.stay[n * static_cast<int>(segment.stay_stride) + row] = y;
-  } else {
-    segment.out[to * segment.out_stride + row] = y;
-  }
-}
-
-/// `up`: of a pair.
-__device__ __forceinline__ void put(const Segment& segment, const Result& result, int n, float y, float up) {
-  const Epilogue epilogue = segment.epilogue;
-  if (epilogue == Epilogue::kLogits) return put_logit(segment, result.row, n, y);
-  if (epilogue != Epilogue::kStore) {
-    const bool gated = epilogue == Epilogue::kGated;
-    y = activate(y, gated ? segment.activation : model::Activation::kGeluTanh) * (gated ? up : result.other);
-  }
-  *result.to = y;
-}
-
-/// The sum of up to 16 parts, in their order; eight of them are under way before the first is added.
-__device__ __forceinline__ float sum_parts(const float* from, int parts, int stride) {
-  constexpr int kAtOnce = 8;
-  float sum = 0;
-#pragma unroll
-  for (int first = 0; first < kWarps; first += kAtOnce) {
-    if (first > 0 && parts <= first) break;
-    float part[kAtOnce] = {};
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (parts > static_cast<int>(std::bit_floor(static_cast<unsigned>(i))))
-        part[i] = from[(first + i) * stride];
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i == 0) {
-        sum = part[0];
-      } else if (parts > static_cast<int>(std::bit_floor(static_cast<unsigned>(i)))) {
-        sum += part[i];
-      }
-    }
-  }
-  return sum;
 }
 
 /// A warp's sums of a tile to shared memory, low parts added to high ones. A round of tiles is
@@ -127,69 +41,6 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
       }
     }
   }
-}
-
-/// What the warps of a block take at once: tiles that follow one another times the rows of a pass.
-struct TileTurn {
-  Run run;
-  int first_row, rows;
-  int half;   // of the sums, which one comes first, where they are kept twice
-  int keeps;  // not 0: the rows are this block's to keep, normed
-  int more;   // not 0: something follows
-
-  __device__ __forceinline__ StagedRows staged() const { return {first_row, rows, run.listed}; }
-};
-
-/// What a warp has to do for a turn. It is worked out before blocks meet, where all of it is known, and waits
-/// in shared memory while rows are staged.
-struct alignas(16) TileWalk {
-  int segment;  // where in shared memory it is described
-  int phase;
-  int left;            // of its tiles, those that are still to come
-  Pieces pieces;       // of a tile
-  int way;             // to multiply
-  int rows_log;        // of the step
-  int starts, biases;  // of the staged rows
-  // Before and after multiplying:
-  int stages;                      // that the tiles come in
-  int rounds, batch, half_floats;  // of all warps; see Segment
-  int sums;
-  int rows_apart;
-  // Where matrices have rows of their own: the tiles, counted from the first one of the turn's first matrix.
-  Tiles own;
-  int matrix_tiles, tile_floats;  // of a matrix, and from the sums of a tile to those of the next
-  TileTurn turn;
-  int unused;
-};
-__device__ __forceinline__ TileWalk walk_of(const StepArguments& step, const Place& at,
-                                            const Segment& segment, int warp, const TileTurn& turn) {
-  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), turn.run.count);
-  const Pieces pieces = own_pieces(segment, warp);
-  const int both = segment.matrix.subtiles == 1 ? 1 : 0;  // two pieces of one subtile are a stage
-  const int slots_log = slots_log_of(segment);
-  return {
-      .segment = segment_place(step.plan, at.product),
-      .phase = at.phase,
-      .left = own.count,
-      .pieces = pieces,
-      .way = (step.skipped & kSkipMultiply) == 0 ? segment.multiplying : passing_on(segment.matrix.subtiles),
-      .rows_log = segment.rows_log,
-      .starts = segment.starts,
-      .biases = segment.biases,
-      .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
-      .rounds = (turn.run.count + (1 << slots_log) - 1) >> slots_log,
-      .batch = segment.batch,
-      .half_floats = segment.half_floats,
-      .sums = segment.sums,
-      .rows_apart = segment.rows_apart,
-      .own = {turn.run.tile + own.first, own.count},
-      .matrix_tiles = segment.matrix.tiles,
-      .tile_floats = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log,
-      .turn = turn,
-      .unused = 0};
-}
-__device__ __forceinline__ TileWalk* walk_here(const SharedPlan& plan) {
-  return shared_at<TileWalk>(plan.walks) + thread_here() / 32;
 }
 
 /// The weights of `tiles` tiles come and are not used.
@@ -307,49 +158,6 @@ __device__ __forceinline__ void multiply_round(const StepArguments& step, TileWa
     if (tiles <= 0) return;
     sums += some * walk_here(step.plan)->tile_floats;
   }
-}
-
-/// Of a tile, of one row.
-__device__ __forceinline__ int results_log_of(const Segment& segment) {
-  return segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
-}
-
-/// Result i of `results` of some rounds of a turn's tiles, from round `first` on, for row n of the turn.
-__device__ __forceinline__ Result find_result(const SharedPlan& plan, const Segment& segment,
-                                              const TileTurn& turn, int first, int sums, int n, int i,
-                                              int results) {
-  const PackedMatrix& matrix = segment.matrix;
-  const int rows_log = segment.rows_log, subtiles = matrix.subtiles, results_log = results_log_of(segment);
-  const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
-  Result result;
-  if (i >= results || n >= turn.rows) return result;
-  const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
-            round = i >> (results_log + slots_log);
-  const Tiles own = own_tiles(slot, slots_log, turn.run.count);
-  if (first + round >= own.count) return result;
-  int tile = turn.run.tile + own.first + first + round;
-  const int8_t* chosen = nullptr;
-  if (matrix.count > 1) {
-    chosen = shared_at<const int8_t>(plan.chosen) + turn.run.listed * kMaxRows;
-    for (; tile >= matrix.tiles; tile -= matrix.tiles) chosen += kMaxRows;
-  }
-  result.row = (tile << results_log) + r;
-  if (result.row >= matrix.rows) return result;
-  const int part = (round * subtiles + r / 16) * kWarps + (slot << parts_log);
-  result.parts = sums + (((part << rows_log) + n) * 16 + r % 16) * 4;
-  find_target(segment, chosen, turn.first_row + n, result);
-  return result;
-}
-
-/// The sums of a tile's warps, in the order of the parts. `factor`: of the row.
-__device__ __forceinline__ void finish_result(const Segment& segment, const Result& result, int rows_log,
-                                              int n, float factor) {
-  const int parts = 1 << segment.parts_log, warp_floats = 16 << rows_log;
-  const auto* from = shared_at<const float>(result.parts);
-  const float y = sum_parts(from, parts, warp_floats) * factor;
-  float up = 0;
-  if (segment.matrix.pair) up = sum_parts(from + kWarps * warp_floats, parts, warp_floats) * factor;
-  put(segment, result, n, y, up);
 }
 
 /// The norm's factor of rows that were kept before it was known.
