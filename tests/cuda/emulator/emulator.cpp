@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/float16.h"
+#include "cuda/emulator/operands.h"
 
 #if !defined(__x86_64__)
 #error "the emulator switches stacks in x86-64 assembly"
@@ -40,7 +41,6 @@ slip_switch_stack:
 namespace slip::emulator {
 namespace {
 
-constexpr int kLanes = 32;
 // Not a power of two: the tops of all stacks would compete for the same lines of the caches.
 constexpr size_t kStackBytes = (size_t{64} << 10) + 17 * 64;
 
@@ -54,18 +54,14 @@ struct Copy {
 
 struct Block;
 
-struct Thread {
+struct Thread : Operands {
   void* stack = nullptr;
   State state = State::kDone;
   int index = 0;  // in its block
   Block* block = nullptr;
   std::vector<std::vector<Copy>> groups;  // asynchronous copies, the last one still open
   // What the lane brings to a meeting of its warp and takes from it.
-  int value = 0, lane = 0;
-  uint32_t in[6] = {};
-  uint32_t out[4] = {};
-  float sums[4] = {};
-  const void* row = nullptr;
+  int value = 0, lane = 0;  // beside operands
 };
 
 struct Warp {
@@ -157,51 +153,10 @@ void prepare(Block& block, int place_of_block, int index) {
   thread.stack = stack;
 }
 
-float half_of(uint32_t pair, int half) {
-  return to_float(Bf16{static_cast<uint16_t>(half == 0 ? pair : pair >> 16)});
-}
-
-void finish_mma(Thread* lanes) {
-  float a[16][16], b[16][8];
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const int g = lane / 4, t = lane % 4;
-    for (int half = 0; half < 2; ++half) {
-      a[g][2 * t + half] = half_of(lanes[lane].in[0], half);
-      a[g + 8][2 * t + half] = half_of(lanes[lane].in[1], half);
-      a[g][2 * t + 8 + half] = half_of(lanes[lane].in[2], half);
-      a[g + 8][2 * t + 8 + half] = half_of(lanes[lane].in[3], half);
-      b[2 * t + half][g] = half_of(lanes[lane].in[4], half);
-      b[2 * t + 8 + half][g] = half_of(lanes[lane].in[5], half);
-    }
-  }
-  for (int lane = 0; lane < kLanes; ++lane) {
-    for (int i = 0; i < 4; ++i) {
-      const int row = lane / 4 + 8 * (i / 2), col = 2 * (lane % 4) + i % 2;
-      double sum = lanes[lane].sums[i];
-      for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[row][k]) * b[k][col];
-      lanes[lane].sums[i] = static_cast<float>(sum);
-    }
-  }
-}
-
-void finish_load(Thread* lanes) {
-  for (int lane = 0; lane < kLanes; ++lane) {
-    for (int i = 0; i < 4; ++i)
-      std::memcpy(&lanes[lane].out[i],
-                  static_cast<const std::byte*>(lanes[8 * i + lane / 4].row) + 4 * (lane % 4), 4);
-  }
-}
-
-void finish_load_transposed(Thread* lanes) {
-  for (int lane = 0; lane < kLanes; ++lane) {
-    for (int i = 0; i < 4; ++i) {
-      uint16_t low, high;
-      const int row = 2 * (lane % 4), col = lane / 4;
-      std::memcpy(&low, static_cast<const std::byte*>(lanes[8 * i + row].row) + 2 * col, 2);
-      std::memcpy(&high, static_cast<const std::byte*>(lanes[8 * i + row + 1].row) + 2 * col, 2);
-      lanes[lane].out[i] = low | static_cast<uint32_t>(high) << 16;
-    }
-  }
+Lanes operands_of(Thread* lanes) {
+  Lanes operands;
+  for (int i = 0; i < kLanes; ++i) operands.all[i] = &lanes[i];
+  return operands;
 }
 
 void meet(Meeting meeting) {
@@ -212,9 +167,9 @@ void meet(Meeting meeting) {
   if (warp.meeting != meeting) broken("lanes of a warp meet at different places");
   if (++warp.arrived < kLanes) return leave(State::kAtWarp);
   Thread* lanes = &block.threads[static_cast<size_t>(self->index / kLanes * kLanes)];
-  if (meeting == Meeting::kMma) finish_mma(lanes);
-  if (meeting == Meeting::kLoad) finish_load(lanes);
-  if (meeting == Meeting::kLoadTransposed) finish_load_transposed(lanes);
+  if (meeting == Meeting::kMma) multiply(operands_of(lanes));
+  if (meeting == Meeting::kLoad) load_matrices(operands_of(lanes));
+  if (meeting == Meeting::kLoadTransposed) load_transposed(operands_of(lanes));
   if (meeting == Meeting::kShuffle) {
     for (int i = 0; i < kLanes; ++i) lanes[i].out[0] = static_cast<uint32_t>(lanes[lanes[i].lane].value);
   }

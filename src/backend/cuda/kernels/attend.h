@@ -17,6 +17,7 @@
 
 #include "backend/cuda/kernels/attend_inputs.h"
 #include "backend/cuda/kernels/attend_merge.h"
+#include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/attend_share.h"
+#include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/attend_tile.h"
+#include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
 

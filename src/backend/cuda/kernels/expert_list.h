@@ -9,26 +9,6 @@
 
 namespace slip::backend::cuda {
 
-/// By every warp: what has become known is put under way.
-__device__ __forceinline__ void fill_now(const StepArguments& step) {
-  Stream stream = load_stream(step.plan);
-  fill(step, stream);
-  keep_stream(step.plan, stream);
-  __syncwarp();
-}
-/// By every warp for itself, while the scout does not look: what can be known of products up to `last` is put
-/// under way at once. `arguments`: where StepArguments are. Not inlined: most products are looked up by the
-/// scout.
-__device__ __noinline__ inline void look_now(int arguments, int last) {
-  const StepArguments& step = *shared_at<const StepArguments>(arguments);
-  const SharedPlan& plan = step.plan;
-  const int warp = thread_here() / 32;
-  if (thread_here() % 32 == 0)
-    look_ahead(plan, warp, min(last, step.job_count - 1), streams(plan)[warp].taken);
-  __syncwarp();
-  fill_now(step);
-}
-
 /// What the threads of a block tell one another while they choose: in the space to work in, which is free
 /// then. Thread by thread they take all experts of the first row, those of the second, and so on, of each as
 /// many as fill whole warps.

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels/phase.h"
 #include "backend/cuda/kernels/stage.h"
+#include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
 

@@ -12,6 +12,7 @@
 #include "backend/cuda/kernels/rank.h"
 #include "backend/cuda/kernels/stage.h"
 #include "backend/cuda/kernels/step.h"
+#include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
 

@@ -291,7 +291,27 @@ __device__ __forceinline__ void scout(const StepArguments& step, int last) {
 __device__ __forceinline__ void fill(const StepArguments& step, Stream& stream) {
   if ((step.skipped & kSkipStream) == 0) stream.fill(step.plan);
 }
-/// The same of what was known when it kept its stream: the scout may be looking further meanwhile.
+
+/// By every warp: what has become known is put under way.
+__device__ __forceinline__ void fill_now(const StepArguments& step) {
+  Stream stream = load_stream(step.plan);
+  fill(step, stream);
+  keep_stream(step.plan, stream);
+  __syncwarp();
+}
+/// By every warp for itself, while the scout does not look: what can be known of products up to `last` is put
+/// under way at once. `arguments`: where StepArguments are. Not inlined: most products are looked up by the
+/// scout.
+__device__ __noinline__ inline void look_now(int arguments, int last) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const SharedPlan& plan = step.plan;
+  const int warp = thread_here() / 32;
+  if (thread_here() % 32 == 0)
+    look_ahead(plan, warp, min(last, step.job_count - 1), streams(plan)[warp].taken);
+  __syncwarp();
+  fill_now(step);
+}
+/// What was known when a warp kept its stream is put under way: the scout may be looking further meanwhile.
 __device__ __forceinline__ void fill_kept(const StepArguments& step) {
   Stream stream = load_words(streams(step.plan) + thread_here() / 32);
   fill(step, stream);

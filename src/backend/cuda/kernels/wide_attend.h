@@ -8,6 +8,7 @@
 // second-level cache; through shared memory, keys and values once per team and queries once per tile of keys.
 #pragma once
 
+#include "backend/cuda/kernels/waiting.h"
 #include "backend/cuda/kernels/wide_attend_keys.h"
 #include "backend/cuda/kernels/wide_attend_queries.h"
 #include "backend/cuda/kernels/wide_attend_scores.h"

@@ -3,6 +3,7 @@
 // its buffer has been used; that is known when the tile before it is.
 #pragma once
 
+#include "backend/cuda/kernels/waiting.h"
 #include "backend/cuda/kernels/wide_attend_plan.h"
 
 namespace slip::backend::cuda {

@@ -9,6 +9,7 @@
 // x 16, 128 fma, 128 moves, 64 instructions of unpacking, 36 loads; the products alone are 512 clocks.
 #pragma once
 
+#include "backend/cuda/kernels/waiting.h"
 #include "backend/cuda/kernels/wide_group.h"
 #include "backend/cuda/kernels/wide_product.h"
 

@@ -16,6 +16,7 @@
 
 #include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/piece.h"
+#include "backend/cuda/kernels/waiting.h"
 #include "backend/cuda/kernels/wide_job.h"
 
 namespace slip::backend::cuda {

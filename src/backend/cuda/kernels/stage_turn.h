@@ -1,0 +1,74 @@
+// Staging of the rows of a turn: those of all matrices at once, or, where each matrix has rows of its own
+// (the down of experts), one matrix after another.
+#pragma once
+
+#include "backend/cuda/kernels/stage_known.h"
+#include "backend/cuda/kernels/turn.h"
+
+namespace slip::backend::cuda {
+
+/// Rows of which each matrix of a turn has others, those that chose it, each matrix's at a place of its own
+/// (Segment::rows_apart); what lies there of other rows goes nowhere. A warp takes 128 columns of a row at a
+/// time, and several of them are under way at once. They have neither branch nor norm. Not inlined: few
+/// products need it.
+template <int kTiles>
+__device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* chosen, TileTurn turn,
+                                           Stage stage) {
+  constexpr int kAtOnce = 4, kCols = 128;
+  const Segment& segment = *staged;
+  const PackedMatrix& matrix = segment.matrix;
+  const int lane = thread_here() % 32, padded = matrix.padded_cols();
+  const int spans = (padded + kCols - 1) / kCols;  // of a row
+  const int matrices = quotient(turn.run.tile + turn.run.count - 1, matrix.tiles) + 1;
+  const int items = matrices * turn.rows * spans;
+#pragma unroll 1
+  for (int first = thread_here() / 32; first < items; first += kAtOnce * kWarps) {
+    float4 x[kAtOnce];
+    int places[kAtOnce], rows[kAtOnce], cols[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int item = first + i * kWarps, pair = quotient(item, spans), nth = quotient(pair, turn.rows);
+      const int n = pair - nth * turn.rows, row = turn.first_row + n;
+      int slot = -1;
+      if (item < items) slot = chosen[(turn.run.listed + nth) * kMaxRows + row];
+      rows[i] = slot < 0 ? -1 : n;
+      places[i] = nth * segment.rows_apart;
+      cols[i] = (item - pair * spans) * kCols + 4 * lane;
+      x[i] = read_four(segment.in.rows + (row * segment.in.slots + slot) * segment.in.stride, cols[i],
+                       segment.in.cols, slot >= 0);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (uniform(rows[i]) < 0) continue;
+      const Stage to{stage.rows + places[i], stage.starts + places[i], stage.biases + places[i], 0};
+      const bool inside = cols[i] < padded;
+      GroupSums sums = put_four<kTiles>(to, cols[i], rows[i], x[i], inside);
+      if (matrix.groups == 0) continue;
+      const int lanes = matrix.groups == 1 ? 16 : 8;  // of a group
+#pragma unroll
+      for (int mask = 1; mask < 16; mask *= 2) {
+        const float high = shuffle_xor(sums.high, mask), low = shuffle_xor(sums.low, mask);
+        if (mask < lanes) sums = {sums.high + high, sums.low + low};
+      }
+      if (inside && (lane & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, cols[i], rows[i], sums);
+    }
+  }
+}
+
+/// The rows of a turn; `now`: the phase, if the other blocks are still to be met, else -1.
+template <int kTiles>
+__device__ __forceinline__ void stage_turn(const StepArguments& step, int now, const Segment& segment,
+                                           const TileTurn& turn) {
+  const bool one = turn.rows == 1 && turn.run.tile + turn.run.count <= segment.matrix.tiles;
+  if (uniform(segment.rows_apart > 0 && !one ? 1 : 0) == 0) {
+    stage_rows<kTiles>(step, {now}, segment, turn.staged());
+    return;
+  }
+  const SharedPlan& plan = step.plan;
+  if (now >= 0) meet(step, now);
+  if ((step.skipped & kSkipStage) == 0)
+    stage_choices<kTiles>(&segment, shared_at<const int8_t>(plan.chosen), turn,
+                          {plan.work, segment.starts, segment.biases, 0});
+}
+
+}  // namespace slip::backend::cuda
