@@ -1,7 +1,7 @@
 // Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
-// `cuda_products quick [name]` times up to four rows of 4-bit matrices only, of one shape if asked to, and
+// `cuda_products quick [name]` times up to eight rows of 4-bit matrices only, of one shape if asked to, and
 // their parts alone at each width, `cuda_products wide` the products of wide passes by warps and by
 // warpgroups, `cuda_products tensor` the tensor cores alone, `cuda_products attend` attention, `cuda_products
 // wide_attend` that of wide passes.
@@ -80,7 +80,8 @@ constexpr Case kCases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2
                            {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
                            {"e2b ple gate", 256, 1536, false}, {"e2b ple proj", 1536, 256, false},
                            {"26b qkv", 8192, 2816, false},     {"26b o", 2816, 4096, false, 2},
-                           {"26b gate up", 2112, 2816, true},  {"12b down", 3840, 15360, false, 4},
+                           {"26b gate up", 2112, 2816, true},  {"e4b gate up", 10240, 2560, true},
+                           {"12b gate up", 15360, 3840, true}, {"12b down", 3840, 15360, false, 4},
                            {"31b qkv", 16384, 5376, false},    {"31b o", 5376, 8192, false, 2},
                            {"31b gate up", 21504, 5376, true}, {"31b down", 5376, 21504, false, 4},
                            {"31b head", 262144, 5376, false}};
@@ -181,7 +182,7 @@ void run(int argc, char** argv) {
     time_picks(gpu);
   }
 
-  const std::vector<int> widths = quick ? std::vector<int>{1, 2, 4} : std::vector<int>{1, 2, 4, 8, 16};
+  const std::vector<int> widths = quick ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{1, 2, 4, 8, 16};
   for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
     if (quick && format != Format::kAffine4) break;
     fmt::print(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -21,7 +22,8 @@ constexpr double kDraftShare = 0.1;
 constexpr double kFirstGuess = 0.75;
 constexpr std::array<double, kMatchClasses> kFirstLookup = {0.3, 0.45, 0.6, 0.75, 0.85};
 constexpr double kSharedMemory = 100;
-constexpr double kStretchLoss = 0.01;
+// Of the time, what trying out may cost: plans that are worse than the one at hand, as far as is known.
+constexpr double kLearningLoss = 0.01;
 constexpr double kLeastStretch = 0.1;
 
 }  // namespace
@@ -214,7 +216,7 @@ size_t DepthController::execute(size_t settled, bool& learning) {
   const auto frontier = static_cast<size_t>(cost_->widest());
   learning = settled > frontier;
   if (learning) return frontier;
-  if (settled > 0 && plain_.due()) {
+  if (settled > 0 && plain_.due() && loss_of(0, settled) <= affordable(plain_, settled)) {
     plain_.tried();
     learning = true;
     return 0;
@@ -222,18 +224,32 @@ size_t DepthController::execute(size_t settled, bool& learning) {
   if (stretched_ > 0) return std::min(settled + std::exchange(stretched_, 0), order_.size());
   if (settled == order_.size() || worths_[settled] < kLeastStretch || !stretch_.due()) return settled;
   stretched_ = stretch_of(settled);
+  if (stretched_ == 0) return settled;
   stretch_.tried();
   return settled + stretched_;  // and once more in the next round: a first sample is thrown away
 }
 
-// Guesses more than settled, to measure what lies there: one at least, and as many as cost a hundredth of the
-// time until the next try. So a step in the costs is overcome, where one more guess alone gains nothing.
+// Seconds by which a round with so many guesses takes longer for its tokens than the settled plan would.
+double DepthController::loss_of(size_t guesses, size_t settled) const {
+  return round_seconds_[guesses] * (1 - rates_[guesses] / rates_[settled]);
+}
+
+// What may be lost by trying something again that was tried last when `since` says; any loss after so long
+// that whatever was known then is out of date.
+double DepthController::affordable(const Backoff& since, size_t settled) const {
+  if (since.waited() >= since.most()) return std::numeric_limits<double>::infinity();
+  return kLearningLoss * since.waited() * round_seconds_[settled];
+}
+
+// Guesses more than settled, to measure what lies there: one where that is not known, else as many as do not
+// cost too much. So a step in the costs is overcome, where one more guess alone gains nothing, and is not
+// run into again and again.
 size_t DepthController::stretch_of(size_t settled) const {
-  const double affordable = kStretchLoss * stretch_.interval() * round_seconds_[settled];
-  size_t most = settled + 1;
-  for (size_t guesses = settled + 2; guesses < rates_.size(); ++guesses) {
-    const double lost = 2 * round_seconds_[guesses] * (1 - rates_[guesses] / rates_[settled]);
-    if (lost <= affordable) most = guesses;
+  size_t most = settled;
+  if (cost_->widest() <= count_ + static_cast<int>(settled)) ++most;
+  const double most_loss = affordable(stretch_, settled);
+  for (size_t guesses = settled + 1; guesses < rates_.size(); ++guesses) {
+    if (2 * loss_of(guesses, settled) <= most_loss) most = guesses;
   }
   return most - settled;
 }

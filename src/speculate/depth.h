@@ -9,8 +9,9 @@
 //
 // It must never lose against plain decoding for long. Widths are explored one guess beyond those measured. A
 // drafter that is not worth its cost is parked and tried again with one guess after 4, 8, ... 512 rounds; a
-// plan that stays is stretched by one guess as rarely, and replaced by a plain round every 32. A plan changes
-// for a gain of 1 % (the drafter for 5 %), but never stays below plain.
+// plan that stays is stretched by a guess or more as rarely, and replaced by a plain round every 16 to 64;
+// both wait until what that loses, as far as is known, is a hundredth of the time since the last try. A plan
+// changes for a gain of 1 % (the drafter for 5 %), but never stays below plain.
 //
 // Cost: a few microseconds for one sequence. Nothing allocates but reserve().
 #pragma once
@@ -42,7 +43,8 @@ class Backoff {
     interval_ = std::min(most_, 2 * interval_);
   }
   void found() { interval_ = first_, waited_ = 0; }
-  int interval() const { return interval_; }
+  int waited() const { return waited_; }
+  int most() const { return most_; }
   void start_from(const Backoff& other) { interval_ = other.interval_; }
 
  private:
@@ -138,6 +140,8 @@ class DepthController {
   size_t walk(std::span<const Prospect> sequences, int most_rows);
   size_t settle(size_t best);
   size_t execute(size_t settled, bool& learning);
+  double loss_of(size_t guesses, size_t settled) const;
+  double affordable(const Backoff& since, size_t settled) const;
   size_t stretch_of(size_t settled) const;
   void take(std::span<Prospect> sequences, size_t guesses, bool learning);
   void probe(std::span<Prospect> sequences, int most_rows);
@@ -158,8 +162,8 @@ class DepthController {
   };
   std::array<Mean, kBuckets> plain_passes_;
   // Plain decoding is what everything is compared with, and a machine's speed changes: it is measured again
-  // every 32 rounds at least.
-  Backoff plain_{16, 32}, stretch_{8};
+  // every 64 rounds at least.
+  Backoff plain_{16, 64}, stretch_{8};
   size_t last_guesses_ = 0, last_sequences_ = 0;
   size_t stretched_ = 0;  // guesses of a stretch to be repeated
 

@@ -123,11 +123,11 @@ Input Executor::take_stream() {
 /// row's, and of many parts of several rows, which all blocks together would read from the second-level
 /// cache.
 bool Executor::sums_first(const Input& in) const {
-  constexpr int64_t kMostBytes = 200'000;  // by a block
+  const int64_t most_bytes = rows_ == 2 ? 200'000 : 60'000;  // by a block
   if (in.mixture.chosen > 0)
     return rows_ > 1 || config_.hidden > kMixTurns * kTurnCols || config_.per_layer_dim > 0;
   return rows_ > 1 && in.branch_norm != nullptr && config_.hidden <= kMostTurns * kTurnCols &&
-         int64_t{rows_} * in.branch_parts * config_.hidden * 4 > kMostBytes;
+         int64_t{rows_} * in.branch_parts * config_.hidden * 4 > most_bytes;
 }
 
 void Executor::add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/experts.h"
+#include "backend/cuda/kernels/meeting.h"
 
 namespace slip::backend::cuda {
 
@@ -138,27 +139,42 @@ struct RowSum {
   }
 };
 
-/// One row by a block of threads.
-template <Branch kAdded, int kTurns = kMostTurns>
-__device__ __forceinline__ void sum_row(const Input& in, int row, int work) {
-  if constexpr (kTurns > 1) {
-    if (in.cols <= (kTurns - 1) * kTurnCols) return sum_row<kAdded, kTurns - 1>(in, row, work);
+/// The meeting before a phase, if it is still to come.
+struct Meeting {
+  int phase;  // -1 = it is over
+  __device__ __forceinline__ void attend(const StepArguments& step) const {
+    if (phase >= 0) meet(step, phase);
   }
-  RowSum<1, kTurns, kAdded> sum{in, shared_at<float>(work)};
+};
+
+/// One row by a block of threads. The norm is read before the blocks meet.
+template <Branch kAdded, int kTurns = kMostTurns>
+__device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting& meeting, const Input& in,
+                                        int row) {
+  if constexpr (kTurns > 1) {
+    if (in.cols <= (kTurns - 1) * kTurnCols) return sum_row<kAdded, kTurns - 1>(step, meeting, in, row);
+  }
+  RowSum<1, kTurns, kAdded> sum{in, shared_at<float>(step.plan.partial)};
   sum.load_weights();
+  meeting.attend(step);
   const int source[1] = {row};
   sum.sum_up(0, 1, source, row, true);
-  __syncthreads();
 }
-/// Each row by a block of its own.
-__device__ inline void sum_rows(const SumJob& job, int work) {
+/// Phase `now`: each row by a block of its own. Not inlined: only several rows need it.
+__device__ __noinline__ inline void sum_rows(int arguments, int now) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const auto& job = reinterpret_cast<const SumJob&>(shared_at<const Phase>(phase_at(step.plan, now))->body);
+  Meeting meeting{now};
   for (int row = block_here(); row < job.rows; row += static_cast<int>(gridDim.x)) {
     if (branch_of(job.in) == Branch::kMixture) {
-      sum_row<Branch::kMixture>(job.in, row, work);
+      sum_row<Branch::kMixture>(step, meeting, job.in, row);
     } else {
-      sum_row<Branch::kRow>(job.in, row, work);
+      sum_row<Branch::kRow>(step, meeting, job.in, row);
     }
+    meeting = {-1};
+    __syncthreads();  // before the next row's sums of squares
   }
+  meeting.attend(step);
 }
 
 }  // namespace slip::backend::cuda

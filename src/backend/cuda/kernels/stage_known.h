@@ -4,15 +4,9 @@
 // step's own code, and reads its norms before blocks meet.
 #pragma once
 
-#include "backend/cuda/kernels/meeting.h"
 #include "backend/cuda/kernels/row_sum.h"
 
 namespace slip::backend::cuda {
-
-/// The meeting before a phase, if it is still to come.
-struct Meeting {
-  int phase;  // -1 = it is over
-};
 
 /// Ways to stage rows, as Segment::staging: which of them it is, times four, plus the turns. 0 = none fits.
 __host__ __device__ constexpr int staging(Branch branch, bool normed, int turns) {
@@ -190,9 +184,7 @@ struct Staging {
     return shared_at<const int8_t>(step.plan.chosen);
   }
   __device__ __forceinline__ float* partial() const { return shared_at<float>(step.plan.partial); }
-  __device__ __forceinline__ void meet_others() const {
-    if (meeting.phase >= 0) meet(step, meeting.phase);
-  }
+  __device__ __forceinline__ void meet_others() const { meeting.attend(step); }
 };
 
 /// Way `way` to stage a single row. What does not depend on other blocks is read before they are met.
@@ -272,7 +264,7 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, const Meet
   const Stage stage{plan.work, segment.starts, segment.biases, 0};
   const int way = uniform(rows.count == 1 ? segment.staging : 0);
   if ((step.skipped & kSkipStage) != 0) {
-    if (meeting.phase >= 0) meet(step, meeting.phase);
+    meeting.attend(step);
   } else if (kTiles == 1 && way > 0) {
     stage_one({step, meeting, rows, stage}, way, segment);
   } else {

@@ -56,7 +56,6 @@ int work_bytes(const Phase& phase) {
   };
   switch (phase.kind) {
     case StepKind::kAttend: return attend_bytes(job_of(AttendJob{}));
-    case StepKind::kSum: return 2 * kMaxRows * kWarps * 4;
     case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
     case StepKind::kPick: return sizeof(PickSpace);
     case StepKind::kNextDraft: return sizeof(DrawSpace);
@@ -108,6 +107,12 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   const int room = (limit - plan.ring) / kWarps - ring_bytes(0, 0);
   plan.slots = std::clamp(room / plan.slot_bytes, 0, kMostSlots);
   plan.end = plan.ring + kWarps * ring_bytes(plan.slots, plan.slot_bytes);
+  // What is left, too little for another place in every ring, is room for more sums of several rows.
+  const int spare = rows > 1 && plan.slots > 0 ? (limit - plan.end) / kStageAlignment * kStageAlignment : 0;
+  plan.sum_floats += spare / 4;
+  plan.work += spare;
+  plan.ring += spare;
+  plan.end += spare;
   return plan;
 }
 
@@ -129,6 +134,11 @@ SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bo
   const int place = plan.work + rows, floats = (plan.ring - place) / 32 * 8;
   if (attends || floats <= plan.sum_floats) return {plan.sums, plan.sum_floats};
   return {place, floats};
+}
+
+/// Of a block of the segment.
+int most_tiles(const Segment& segment) {
+  return segment.blocks == 0 ? 0 : (segment.matrix.tiles + segment.blocks - 1) / segment.blocks;
 }
 
 /// What block `own` of a segment has to do.
@@ -269,8 +279,11 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
       const int round = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log;
       const SumSpace space = sum_space(plan_, segment, tiles_, attends_next(phases_, job_number));
       segment.sums = space.place;
-      segment.half_floats = 2 * round <= space.floats ? space.floats / 2 : 0;
-      segment.batch = std::max(1, segment.half_floats / round);
+      // All rounds at once where there is room, else in two halves, by turns.
+      const int slots = kWarps >> segment.parts_log, rounds = (most_tiles(segment) + slots - 1) / slots;
+      const bool once = segment.matrix.count == 1 && rounds * round <= space.floats;
+      segment.half_floats = !once && 2 * round <= space.floats ? space.floats / 2 : 0;
+      segment.batch = once ? rounds : std::max(1, segment.half_floats / round);
     }
   }
   const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };

@@ -25,7 +25,7 @@ __device__ __forceinline__ void bring(int place, const T* from) {
   }
 }
 
-/// A phase that is neither product nor attention. Not inlined: products, which most phases are, should have
+/// A phase that does nothing before the blocks meet. Not inlined: products, which most phases are, should have
 /// the registers and the instruction cache of the step to themselves.
 __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, int step_place, int work) {
   const Phase& phase = *shared_at<const Phase>(phase_place);
@@ -33,13 +33,13 @@ __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, in
   switch (kind) {
     case StepKind::kHeads: return finish_heads(reinterpret_cast<const HeadsJob&>(phase.body), rows);
     case StepKind::kAttendFloats: return attend_floats(reinterpret_cast<const AttendJob&>(phase.body), rows);
-    case StepKind::kSum: return sum_rows(reinterpret_cast<const SumJob&>(phase.body), work);
     case StepKind::kPerLayer: return mix_per_layer(reinterpret_cast<const PerLayerJob&>(phase.body));
     case StepKind::kClusters: return choose_clusters(reinterpret_cast<const ClusterJob&>(phase.body), work);
     case StepKind::kPick: return pick(reinterpret_cast<const PickJob&>(phase.body), rows, work);
     case StepKind::kNextDraft: return next_draft(reinterpret_cast<const NextDraftJob&>(phase.body), work);
     case StepKind::kProduct:
     case StepKind::kAttend:
+    case StepKind::kSum:
     case StepKind::kEmpty: return;
   }
 }
@@ -136,6 +136,8 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
         if (now > 0 && shared_at<const Phase>(phase_at(plan, now - 1))->kind != StepKind::kProduct)
           __syncthreads();
         attend({plan.arguments, now});
+      } else if (kind == StepKind::kSum) {
+        sum_rows(plan.arguments, now);
       } else {
         meet(step, now);
         if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
