@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "speculate/simulation.h"
@@ -147,6 +148,18 @@ TEST(DepthController, begins_with_plain_passes_and_explores_one_guess_at_a_time)
     most = std::max(most, depth);
   }
   EXPECT_EQ(most, kMostDepth);
+}
+
+TEST(DepthController, does_not_run_into_a_step_of_the_costs_again_and_again) {
+  World world{.pass = [](int rows) { return rows <= 4 ? 0.010 + 0.0006 * rows : 0.021; },
+              .step = [](int, int) { return 0.0006; },
+              .right = always(0.8)};
+  Simulation simulation(world);
+  simulation.run(60);
+  const Reached reached = simulation.run(240);
+  EXPECT_GE(reached.rate(), 0.97 * Simulation(world, {.fixed = 3}).run(5000).rate());
+  EXPECT_LE(std::ranges::count_if(reached.depths, [](int depth) { return depth > 3; }), 6);
+  EXPECT_LE(std::ranges::count(reached.depths, 0), 5);
 }
 
 TEST(DepthController, gives_rows_to_the_sequence_that_uses_them) {
