@@ -128,6 +128,7 @@ void time_parts(Gpu& gpu, const DeviceMemory& weights, const DeviceMemory& activ
     std::string line = fmt::format("{:14}", one.name);
     for (int parts = 1; parts <= kWarps; parts *= 2) {
       PackedMatrix packed = shape(one, Format::kAffine4);
+      if (parts > packed.pieces) break;  // every warp needs some
       const char* chosen = packed.parts == parts ? "*" : " ";
       packed.parts = parts;
       StepList list = products_of(gpu, one, packed, weights, activations, out);

@@ -19,11 +19,18 @@ struct Shape {
   bool k_is_v;
   int position;  // of the first row
 };
+// Enough that a block of threads of a large GPU has keys for two teams.
+#ifdef SLIP_CUDA_EMULATED
+constexpr int kTeamKvHeads = 1;
+#else
+constexpr int kTeamKvHeads = 8;
+#endif
 const Shape kShapes[] = {
     {"sliding_256_two_heads", 256, 4, 2, 128, 70, false, 120},
     {"sliding_256_eight_heads", 256, 8, 1, 128, 64, false, 250},
     {"full_512", 512, 8, 1, 64, 0, false, 27},
     {"full_512_one_vector", 512, 8, 1, 64, 0, true, 60},
+    {"full_512_one_vector_in_teams", 512, 8 * kTeamKvHeads, kTeamKvHeads, 64, 0, true, 2300},
     {"full_64_one_vector_padded", 64, 6, 2, 5, 0, true, 31},
     {"full_128_across_block_sizes", 128, 2, 1, 16, 0, false, 2040},
     {"full_32_three_heads", 32, 3, 1, 8, 0, false, 1},
@@ -70,7 +77,7 @@ class CudaAttention : public test::GpuTest, public testing::WithParamInterface<S
     key_ = upload(noise(9, kMaxRows * static_cast<size_t>(kv_cols()), 1));
     value_ = upload(noise(10, kMaxRows * static_cast<size_t>(kv_cols()), 1));
     partials_ = upload(std::vector<float>(size_t{kBlocks} * kMaxRows * static_cast<size_t>(cols())));
-    weights_ = upload(std::vector<float>(size_t{kBlocks} * kMaxRows * 64));
+    weights_ = upload(std::vector<float>(size_t{kBlocks} * kMaxRows * 2 * static_cast<size_t>(shape_.heads)));
     out_ = upload(std::vector<float>(kMaxRows * static_cast<size_t>(cols())));
     restore();
   }
@@ -230,6 +237,7 @@ class CudaAttention : public test::GpuTest, public testing::WithParamInterface<S
     job.sliding = shape_.window > 0;
     job.k_norm = job.own.k_norm;
     job.most_blocks = kBlocks;
+    job.team_keys = 64;
     job.partials = reinterpret_cast<float*>(partials_.data());
     job.weights = reinterpret_cast<float*>(weights_.data());
     job.out = reinterpret_cast<float*>(out_.data()) + first * cols();

@@ -79,6 +79,7 @@ struct BulkCopy {
   std::byte* to;
   const std::byte* from;
   size_t bytes;
+  size_t rows = 1, stride = 0;  // of the bytes, and between the places they go to
 };
 
 struct Block {
@@ -340,13 +341,19 @@ void arrival_init(uint64_t* arrival) {
   *arrival = 0;  // copies that have arrived
 }
 void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival) {
+  if (bytes != 0) return copy_rows(shared, bytes, global, bytes, 1, arrival);
   sync_warp();
-  if (lane_index() != 0 || bytes == 0) return;
-  if (bytes < 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(shared) % 16 != 0 ||
-      reinterpret_cast<uintptr_t>(global) % 16 != 0)
+}
+void copy_rows(std::byte* shared, int stride, const std::byte* global, int bytes, int rows,
+               uint64_t* arrival) {
+  sync_warp();
+  if (lane_index() != 0) return;
+  if (bytes < 0 || rows < 0 || bytes % 16 != 0 || stride % 16 != 0 ||
+      reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0)
     broken("a bulk copy is not aligned");
-  require_shared(shared, static_cast<size_t>(bytes));
-  const BulkCopy copy{shared, global, static_cast<size_t>(bytes)};
+  const BulkCopy copy{shared, global, static_cast<size_t>(bytes), static_cast<size_t>(rows),
+                      static_cast<size_t>(stride)};
+  if (rows > 0) require_shared(shared, copy.stride * (copy.rows - 1) + copy.bytes);
   if (!machine.running->block->bulk.emplace(arrival, copy).second) broken("a bulk copy overtakes another");
 }
 void wait_arrival(uint64_t* arrival, uint32_t parity) {
@@ -354,7 +361,9 @@ void wait_arrival(uint64_t* arrival, uint32_t parity) {
   auto& bulk = machine.running->block->bulk;
   const auto at = bulk.find(arrival);
   if (at == bulk.end()) broken("waiting for a copy that nobody started");
-  std::memcpy(at->second.to, at->second.from, at->second.bytes);
+  const BulkCopy& copy = at->second;
+  for (size_t row = 0; row < copy.rows; ++row)
+    std::memcpy(copy.to + row * copy.stride, copy.from + row * copy.bytes, copy.bytes);
   bulk.erase(at);
   ++*arrival;
 }

@@ -67,6 +67,14 @@ void copy_commit();
 void copy_wait(int left);
 void arrival_init(uint64_t* arrival);
 void copy_bulk(std::byte* shared, const std::byte* global, int bytes, uint64_t* arrival);
+void copy_rows(std::byte* shared, int stride, const std::byte* global, int bytes, int rows,
+               uint64_t* arrival);
+template <int kMost>
+void copy_bulk_rows(std::byte* shared, int stride, const std::byte* global, int bytes, int rows,
+                    uint64_t* arrival) {
+  copy_rows(shared, stride, global, bytes, rows, arrival);
+}
+inline void fence_bulk() {}
 void wait_arrival(uint64_t* arrival, uint32_t parity);
 void grid_await();
 void gather_warp(bool waits);
@@ -137,7 +145,9 @@ using emulator::arrive_some;
 using emulator::copy_async;
 using emulator::copy_async_or_zero;
 using emulator::copy_bulk;
+using emulator::copy_bulk_rows;
 using emulator::copy_commit;
+using emulator::fence_bulk;
 using emulator::load_matrices;
 using emulator::load_transposed;
 using emulator::mma;

@@ -10,13 +10,15 @@
 // Then, once all have met, the blocks of keys are merged (attend_merge.h). Few keys take the time not of the
 // bytes but of the instructions that a warp has to issue one after another, so whatever is the same for all
 // tiles is worked out once, addresses are steps from one another, and loads that do not depend on one another
-// are issued together. Of many keys a tile of K = V takes some 400 instructions of 16 warps, about as long as
-// its 32 KB from memory: one more spilled register or barrier in that loop is felt. Bytes: every visible key
-// and value once per 16 queries, all but the first time from the second-level cache.
+// are issued together. One row's attention to many keys where K = V has a way of its own (attend_teams.h). Of
+// many keys a tile of K = V takes some 400 instructions of 16 warps, about as long as its 32 KB from memory:
+// one more spilled register or barrier in that loop is felt. Bytes: every visible key and value once per 16
+// queries, all but the first time from the second-level cache.
 #pragma once
 
 #include "backend/cuda/kernels/attend_inputs.h"
 #include "backend/cuda/kernels/attend_merge.h"
+#include "backend/cuda/kernels/attend_teams.h"
 #include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
@@ -411,6 +413,7 @@ __device__ __forceinline__ void attend_with(const AttendPhase& phase) {
 }
 
 __device__ __forceinline__ void attend_kept(const AttendPhase& phase) {
+  if (uniform(attends_in_teams(phase) ? 1 : 0) != 0) return attend_teams(phase);
   switch (phase.job().own.cache.head_dim) {
     case 16: return attend_with<16>(phase);
     case 32: return attend_with<32>(phase);

@@ -223,6 +223,7 @@ class AttendInputs {
   }
   /// A head each for the warps. `meets`: the phases before may not be over yet, so it meets the other blocks
   /// before it reads what they left.
+  template <int kUnderWay = kFirstGroups>
   __device__ __forceinline__ void make_heads(int start, bool meets) const {
     const int warp = thread_here() / 32, fresh = max(0, share_.end - max(share_.first, fresh_));
     const int heads = share_.queries + fresh * (kOne ? 1 : 2);
@@ -230,7 +231,7 @@ class AttendInputs {
     for (int first = 0; first < heads; first += kWarps) {
       const HeadToMake head = head_to_make(min(first + warp, heads - 1));
       if (meets && first == 0) {
-        phase_.meet<kFirstGroups>();
+        phase_.meet<kUnderWay>();
         mark(0);
       }
       if (first + warp < heads) make_head(head, start);

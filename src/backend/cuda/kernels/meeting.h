@@ -24,7 +24,7 @@ inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBri
 struct alignas(16) Place {
   int phase = 0, product = 0;  // -1 = none
   int half = 0;                // of a product's sums
-  int unused = 0;
+  uint32_t brought = 0;        // tiles of keys by bulk copies so far (attend_teams.h), modulo 2
   // Of a product: the tiles that are this block's, and where it goes on.
   int first = 0, end = 0, tile = 0, pass = 0;
 };

@@ -48,15 +48,31 @@ int attend_bytes(const AttendJob& job) {
   fail_gpu("the CUDA kernels have no heads of size " + std::to_string(head_dim) + "; use --device cpu");
 }
 
+template <typename T>
+T job_of(const Phase& phase) {
+  T job;
+  std::memcpy(static_cast<void*>(&job), phase.body, sizeof(job));
+  return job;
+}
+
+/// Attention in two teams, or not, where it can be.
+void set_teams(std::vector<Phase>& phases, bool teams) {
+  for (Phase& phase : phases) {
+    if (phase.kind != StepKind::kAttend) continue;
+    auto job = job_of<AttendJob>(phase);
+    job.teams = teams && fits_teams(job.own);
+    phase.set(job);
+  }
+}
+
 /// What a phase that is no product keeps in shared memory.
 int work_bytes(const Phase& phase) {
-  const auto job_of = [&](auto job) {
-    std::memcpy(static_cast<void*>(&job), phase.body, sizeof(job));
-    return job;
-  };
   switch (phase.kind) {
-    case StepKind::kAttend: return attend_bytes(job_of(AttendJob{}));
-    case StepKind::kClusters: return (job_of(ClusterJob{}).clusters + 32) * 4;
+    case StepKind::kAttend: {
+      const auto job = job_of<AttendJob>(phase);
+      return std::max(attend_bytes(job), job.teams ? TeamPlan::kEnd : 0);
+    }
+    case StepKind::kClusters: return (job_of<ClusterJob>(phase).clusters + 32) * 4;
     case StepKind::kPick: return sizeof(PickSpace);
     case StepKind::kNextDraft: return sizeof(DrawSpace);
     default: return 0;
@@ -103,7 +119,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
   plan.work = stage_aligned(plan.sums + plan.sum_floats * 4);
   plan.ring = align(plan.work + work);
-  static_assert(kMostSlots * sizeof(Arrival) <= kArrivalBytes);
+  static_assert((kMostSlots + 1) * sizeof(Arrival) <= kArrivalBytes);  // and one for keys
   const int room = (limit - plan.ring) / kWarps - ring_bytes(0, 0);
   plan.slots = std::clamp(room / plan.slot_bytes, 0, kMostSlots);
   plan.end = plan.ring + kWarps * ring_bytes(plan.slots, plan.slot_bytes);
@@ -256,6 +272,13 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   while (tiles_ > 1 && plan_.slots < 2) {
     tiles_ /= 2;
     plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
+  }
+  if (rows == 1) {  // more rows have more than eight queries
+    set_teams(phases_, true);
+    const SharedPlan plan = plan_shared(phases_, jobs_, rows, tiles_, limit);
+    const bool room = plan.slots >= plan_.slots;  // weights under way matter more
+    if (room) plan_ = plan;
+    set_teams(phases_, room);
   }
   if (plan_.slots < 1)
     fail_gpu("the matrices of this model are too wide for the shared memory of this GPU; use --device cpu");

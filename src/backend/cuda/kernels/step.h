@@ -142,6 +142,8 @@ struct AttendJob {
   HeadsJob own;  // `query` is only read
   bool sliding = false;
   bool merges = false;
+  bool teams = false;             // there is room for two teams (attend_teams.h); StepList::finish() decides
+  int team_keys = 512;            // fewer of a block of threads are not worth two teams
   const float* k_norm = nullptr;  // of the layer that owns keys that are rebuilt from K = V
   int most_blocks = 0;            // of keys, that one row can see
   float* partials = nullptr;      // [row][head][block][head_dim]

@@ -25,8 +25,8 @@ __device__ __forceinline__ void bring(int place, const T* from) {
   }
 }
 
-/// A phase that does nothing before the blocks meet. Not inlined: products, which most phases are, should have
-/// the registers and the instruction cache of the step to themselves.
+/// A phase that does nothing before the blocks meet. Not inlined: products, which most phases are, should
+/// have the registers and the instruction cache of the step to themselves.
 __device__ __noinline__ inline void run_other(StepKind kind, int phase_place, int step_place, int work) {
   const Phase& phase = *shared_at<const Phase>(phase_place);
   const Step& rows = *shared_at<const Step>(step_place);
@@ -73,6 +73,8 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     stream.ring = plan.ring + thread * ring_bytes(plan.slots, plan.slot_bytes);
     stream.parity = 1 - plan.parity_flip;
     for (int i = 0; i < plan.slots; ++i) arrival_init(shared_at<Arrival>(stream.ring) + i);
+    arrival_init(rows_arrival(plan, thread));
+    shared_at<Place>(plan.places)[thread] = Place();
     shared_at<int>(plan.taken)[thread] = 0;
     shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }

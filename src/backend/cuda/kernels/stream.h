@@ -259,6 +259,10 @@ struct alignas(16) Stream {
 __device__ __forceinline__ Stream* streams(const SharedPlan& plan) {
   return shared_at<Stream>(plan.streams);
 }
+/// Of what a warp brings beside weights: behind the arrivals of its ring's places.
+__device__ __forceinline__ Arrival* rows_arrival(const SharedPlan& plan, int warp) {
+  return shared_at<Arrival>(streams(plan)[warp].ring + kArrivalBytes) - 1;
+}
 /// With the runs that are known by now.
 __device__ __forceinline__ Stream load_stream(const SharedPlan& plan) {
   const int warp = thread_here() / 32;

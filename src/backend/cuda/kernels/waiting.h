@@ -61,14 +61,17 @@ __device__ __forceinline__ bool elected() {
   asm volatile("{\n .reg .pred p;\n elect.sync _|p, 0xffffffff;\n selp.u32 %0, 1, 0, p;\n}" : "=r"(leads));
   return leads != 0;
 }
+__device__ __forceinline__ void expect_bytes(Arrival* arrival, int bytes) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+               : "memory");
+}
 /// By one lane. Weights are read once per step, so they are the first to leave the second-level cache, which
 /// has caches, norms and lists to keep.
 __device__ __forceinline__ void start_bulk(std::byte* shared, const std::byte* global, int bytes,
                                            Arrival* arrival) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
-               : "memory");
   constexpr uint64_t kEvictFirst = 0x12f0000000000000;  // what createpolicy gives
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
@@ -83,11 +86,40 @@ __device__ __forceinline__ void copy_bulk(std::byte* shared, const std::byte* gl
                                           Arrival* arrival) {
   __syncwarp();
 #if __CUDA_ARCH__ >= 900
-  if (elected() && bytes > 0) start_bulk(shared, global, bytes, arrival);
+  if (elected() && bytes > 0) {
+    expect_bytes(arrival, bytes);
+    start_bulk(shared, global, bytes, arrival);
+  }
 #else
   for (int at = threadIdx.x % 32 * 16; at < bytes; at += 512)
     *reinterpret_cast<uint4*>(shared + at) = __ldg(reinterpret_cast<const uint4*>(global + at));
   __syncwarp();
+#endif
+}
+/// `rows` rows, kMost at most, that follow one another, to places `stride` bytes apart, as one arrival.
+template <int kMost>
+__device__ __forceinline__ void copy_bulk_rows(std::byte* shared, int stride, const std::byte* global,
+                                               int bytes, int rows, Arrival* arrival) {
+  __syncwarp();
+#if __CUDA_ARCH__ >= 900
+  if (elected()) {
+    expect_bytes(arrival, rows * bytes);
+#pragma unroll
+    for (int row = 0; row < kMost; ++row) {
+      if (row < rows) start_bulk(shared + row * stride, global + row * bytes, bytes, arrival);
+    }
+  }
+#else
+  for (int at = threadIdx.x % 32 * 16; at < rows * bytes; at += 512)
+    *reinterpret_cast<uint4*>(shared + at / bytes * stride + at % bytes) =
+        __ldcg(reinterpret_cast<const uint4*>(global + at));
+  __syncwarp();
+#endif
+}
+/// Between what was written in the usual way and bulk copies of it, or to where it was.
+__device__ __forceinline__ void fence_bulk() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) {
