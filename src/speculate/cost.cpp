@@ -43,6 +43,11 @@ void CostCurve::add(int rows, double seconds) {
   settle_floors();
 }
 
+bool CostCurve::doubtful(int rows) const {
+  const int samples = cells_[index(rows)].samples;
+  return samples > 0 && samples < kDiscarded + 2;
+}
+
 void CostCurve::settle_floors() {
   double floor = std::numeric_limits<double>::infinity();
   for (size_t i = index(widest_) + 1; i-- > 0;) {

@@ -27,6 +27,8 @@ class CostCurve {
   /// The narrowest and widest measured; 0 without any.
   int narrowest() const { return narrowest_; }
   int widest() const { return widest_; }
+  /// Whether this width was measured too seldom to believe it: a single sample may be anything.
+  bool doubtful(int rows) const;
   /// Seconds; needs measured().
   double at(int rows) const;
 

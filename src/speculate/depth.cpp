@@ -221,6 +221,7 @@ size_t DepthController::execute(size_t settled, bool& learning) {
     learning = true;
     return 0;
   }
+  if (settled < order_.size() && cost_->doubtful(count_ + static_cast<int>(settled) + 1)) return settled + 1;
   if (stretched_ > 0) return std::min(settled + std::exchange(stretched_, 0), order_.size());
   if (settled == order_.size() || worths_[settled] < kLeastStretch || !stretch_.due()) return settled;
   stretched_ = stretch_of(settled);

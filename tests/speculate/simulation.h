@@ -17,6 +17,7 @@ struct World {
   std::vector<Effort> efforts = {Effort::kSteps};
   int sequences = 1;
   double noise = 0;         // share by which measured seconds scatter
+  double outliers = 0;      // share of them that are five times too long
   int rounds_per_text = 0;  // after so many rounds new sequences come; 0 = never
   int match_class = 0;      // of lookups
 };
@@ -30,8 +31,9 @@ struct Reached {
 
 class Simulation {
  public:
-  explicit Simulation(World world, DepthOptions options = {})
-      : world_(std::move(world)), controller_(world_.efforts, options) {
+  /// `draws`: where to begin in the line of random numbers.
+  explicit Simulation(World world, DepthOptions options = {}, uint64_t draws = 0)
+      : world_(std::move(world)), controller_(world_.efforts, options), draws_(draws) {
     controller_.reserve(world_.sequences);
     records_.assign(static_cast<size_t>(world_.sequences), controller_.new_record());
   }
@@ -53,7 +55,10 @@ class Simulation {
 
  private:
   double uniform() { return keyed_uniform(99, draws_++); }
-  double measured(double seconds) { return seconds * (1 + world_.noise * (2 * uniform() - 1)); }
+  double measured(double seconds) {
+    if (world_.outliers > 0 && uniform() < world_.outliers) return 5 * seconds;
+    return seconds * (1 + world_.noise * (2 * uniform() - 1));
+  }
 
   void one(Reached& reached) {
     prospects.assign(records_.size(), {});
@@ -118,7 +123,7 @@ class Simulation {
   DepthController controller_;
   std::vector<Record> records_;
   int round_ = 0;
-  uint64_t draws_ = 0;
+  uint64_t draws_;
 };
 
 /// The best rate of a single drafter at one depth for everybody, depth 0 included.
