@@ -16,9 +16,8 @@ constexpr double kDrafterHysteresis = 1.05;
 constexpr double kDepthHysteresis = 1.01;
 // Guesses less likely than this are not worth looking at.
 constexpr double kLeastReach = 0.01;
-// Until measured: a draft step as a share of a plain pass, and how often a first guess is right. Hopeful, so
-// that everybody is tried; two guesses outweigh it.
-constexpr double kDraftShare = 0.1;
+// Until measured, how often a first guess is right. Hopeful, so that everybody is tried; two guesses outweigh
+// it.
 constexpr double kFirstGuess = 0.75;
 constexpr std::array<double, kMatchClasses> kFirstLookup = {0.3, 0.45, 0.6, 0.75, 0.85};
 constexpr double kSharedMemory = 100;
@@ -36,8 +35,7 @@ int match_class(int match) {
 }
 
 DepthController::DepthController(std::span<const Effort> efforts, const DepthOptions& options)
-    : efforts_(efforts.begin(), efforts.end()), options_(options) {
-  SLIP_CHECK(efforts.size() <= kMostDrafters);
+    : options_(options), drafts_(efforts) {
   SLIP_CHECK(options.most >= 1 && options.most <= kMostDepth && options.fixed <= kMostDepth);
   for (auto& arms : shared_) {
     for (Arm& arm : arms) arm.acceptance = Acceptance(kSharedMemory);
@@ -77,16 +75,6 @@ void DepthController::passed(int rows, int sequences, double seconds) {
   if (++plain.count > 0) plain.seconds += seconds;
 }
 
-void DepthController::drafted(int drafter, int sequences, int steps, int rows, double seconds) {
-  if (steps < 1) return;
-  CostCurve& cost = draft_[static_cast<size_t>(drafter)];
-  if (efforts_[static_cast<size_t>(drafter)] == Effort::kBlock) {
-    cost.add(rows + sequences, seconds);
-  } else {
-    cost.add((rows + steps - 1) / steps, seconds / steps);
-  }
-}
-
 double DepthController::plain_seconds(int sequences) const {
   const CostCurve& cost = pass_[bucket(sequences)];
   return cost.measured() && cost.narrowest() <= sequences ? cost.at(sequences) : 0;
@@ -108,40 +96,16 @@ void DepthController::judged(Record& record, int drafter, int match, int judged,
 
 void DepthController::fill_reach(const Record& record, const Offer& offer, std::span<double> reach) const {
   const auto drafter = static_cast<size_t>(offer.drafter), match = static_cast<size_t>(offer.match);
-  const double first = efforts_[drafter] == Effort::kLookup ? kFirstLookup[match] : kFirstGuess;
+  const double first = drafts_.effort(offer.drafter) == Effort::kLookup ? kFirstLookup[match] : kFirstGuess;
   estimate(record.arms[drafter][match].acceptance, shared_[drafter][match].acceptance, first, reach);
   for (size_t i = 1; i < reach.size(); ++i) reach[i] *= reach[i - 1];
-}
-
-double DepthController::draft_seconds(int drafter, int rows) const {
-  const CostCurve& cost = draft_[static_cast<size_t>(drafter)];
-  return cost.measured() ? cost.at(rows) : kDraftShare * cost_->at(count_);
-}
-
-void DepthController::add_work(Work& work, const Offer& offer, int depth) const {
-  const auto drafter = static_cast<size_t>(offer.drafter);
-  if (efforts_[drafter] == Effort::kSteps) {
-    int& rows = work.rows_at[drafter][static_cast<size_t>(depth)];
-    if (rows > 0) work.seconds -= draft_seconds(offer.drafter, rows);
-    work.seconds += draft_seconds(offer.drafter, ++rows);
-  } else if (efforts_[drafter] == Effort::kBlock) {
-    int& rows = work.block_rows[drafter];
-    if (rows > 0) work.seconds -= draft_seconds(offer.drafter, rows);
-    rows += depth == 0 ? 2 : 1;  // the anchor comes with the first guess
-    work.seconds += draft_seconds(offer.drafter, rows);
-  }
 }
 
 // Of one sequence with so many guesses, if it carries its share of the pass, and all others draft like it.
 double DepthController::seconds_alone(const Offer& offer, int guesses) const {
   const double pass = cost_->at(count_);
-  const double shared = pass / count_ + cost_->at(count_ + guesses) - pass;
-  switch (efforts_[static_cast<size_t>(offer.drafter)]) {
-    case Effort::kLookup: return shared;
-    case Effort::kSteps: return shared + guesses * draft_seconds(offer.drafter, count_) / count_;
-    case Effort::kBlock: return shared + draft_seconds(offer.drafter, count_ * (guesses + 1)) / count_;
-  }
-  return shared;
+  return pass / count_ + cost_->at(count_ + guesses) - pass +
+         drafts_.share(offer.drafter, count_, guesses, pass);
 }
 
 // The offer with the best rate, were the sequence alone; the one of the last round wins among equals.
@@ -166,7 +130,7 @@ void DepthController::choose(const Prospect& sequence, Choice& choice) const {
 }
 
 size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows) {
-  Work work;
+  DraftWork work;
   double tokens = count_;
   depths_.assign(sequences.size(), 0);
   order_.clear();
@@ -184,7 +148,8 @@ size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows)
       if (reach > worth) worth = reach, next = static_cast<int>(i);
     }
     if (next < 0) break;
-    add_work(work, *choices_[static_cast<size_t>(next)].offer, depths_[static_cast<size_t>(next)]++);
+    drafts_.add(work, choices_[static_cast<size_t>(next)].offer->drafter,
+                depths_[static_cast<size_t>(next)]++, round_seconds_[0]);
     order_.push_back(next);
     worths_.push_back(worth);
     tokens += worth;
@@ -256,11 +221,11 @@ size_t DepthController::stretch_of(size_t settled) const {
 }
 
 void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool learning) {
-  Work work;
+  DraftWork work;
   for (size_t i = 0; i < guesses; ++i) {
     Prospect& sequence = sequences[static_cast<size_t>(order_[i])];
     const Choice& choice = choices_[static_cast<size_t>(order_[i])];
-    add_work(work, *choice.offer, sequence.depth);
+    drafts_.add(work, choice.offer->drafter, sequence.depth, round_seconds_[0]);
     sequence.chosen = *choice.offer;
     tokens_ += choice.reach[static_cast<size_t>(sequence.depth++)];
   }
@@ -319,8 +284,8 @@ void DepthController::explain(Prospect& sequence, const Choice& choice, bool lea
     for (int i = 0; i < sequence.depth; ++i) verdict.tokens += choice.reach[static_cast<size_t>(i)];
     verdict.cost = seconds_ / plain;
   } else {
-    Work work;
-    add_work(work, *choice.offer, 0);
+    DraftWork work;
+    drafts_.add(work, choice.offer->drafter, 0, plain);
     verdict.kind = Verdict::Kind::kParked;
     verdict.cost = (cost_->at(count_ + 1) + work.seconds) / plain;
   }

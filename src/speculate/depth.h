@@ -23,7 +23,7 @@
 
 #include "speculate/acceptance.h"
 #include "speculate/cost.h"
-#include "speculate/drafter.h"
+#include "speculate/draft_cost.h"
 #include "speculate/verdict.h"
 
 namespace slip::speculate {
@@ -108,7 +108,9 @@ class DepthController {
   /// Guesses of one round, in order: all before `accepted` were right, and if it is less than `judged`, that
   /// one was wrong.
   void judged(Record& record, int drafter, int match, int judged, int accepted);
-  void drafted(int drafter, int sequences, int steps, int rows, double seconds);
+  void drafted(int drafter, int sequences, int steps, int rows, double seconds) {
+    drafts_.measured(drafter, sequences, steps, rows, seconds);
+  }
   /// A pass with decoding sequences alone.
   void passed(int rows, int sequences, double seconds);
   /// Seconds of a plain pass over so many sequences as plans take it, without outliers; 0 while unknown.
@@ -123,19 +125,11 @@ class DepthController {
     const Offer* offer = nullptr;
     std::array<double, kMostDepth> reach;
   };
-  // What the drafters have to do for the guesses planned so far.
-  struct Work {
-    std::array<std::array<int, kMostDepth>, kMostDrafters> rows_at{};  // sequences that take step i
-    std::array<int, kMostDrafters> block_rows{};
-    double seconds = 0;
-  };
 
   void plan_fixed(std::span<Prospect> sequences, int most_rows);
   void choose(const Prospect& sequence, Choice& choice) const;
   void fill_reach(const Record& record, const Offer& offer, std::span<double> reach) const;
-  double draft_seconds(int drafter, int rows) const;
   double seconds_alone(const Offer& offer, int guesses) const;
-  void add_work(Work& work, const Offer& offer, int depth) const;
   /// Adds guesses in order of their worth; returns how many are best.
   size_t walk(std::span<const Prospect> sequences, int most_rows);
   size_t settle(size_t best);
@@ -150,12 +144,11 @@ class DepthController {
   static size_t bucket(int sequences);
 
   static constexpr size_t kBuckets = 11;
-  std::vector<Effort> efforts_;
   DepthOptions options_;
+  DraftCosts drafts_;
   Arms shared_;
   std::array<bool, kMostDrafters> dropped_{};
-  std::array<CostCurve, kBuckets> pass_;        // by the binary logarithm of the number of sequences
-  std::array<CostCurve, kMostDrafters> draft_;  // of a step, or of a block, by rows
+  std::array<CostCurve, kBuckets> pass_;  // by the binary logarithm of the number of sequences
   struct Mean {
     double seconds = 0;
     int count = -1;  // the first one pays for cold caches

@@ -4,11 +4,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "base/float16.h"
+#include "cuda/emulator/copies.h"
 #include "cuda/emulator/operands.h"
 
 #if !defined(__x86_64__)
@@ -47,11 +47,6 @@ constexpr size_t kStackBytes = (size_t{64} << 10) + 17 * 64;
 enum class State { kReady, kAtWarp, kAtBlock, kAtGrid, kDone };
 enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad, kLoadTransposed };
 
-struct Copy {
-  void* to;
-  const void* from;
-};
-
 struct Block;
 
 struct Thread : Operands {
@@ -59,7 +54,7 @@ struct Thread : Operands {
   State state = State::kDone;
   int index = 0;  // in its block
   Block* block = nullptr;
-  std::vector<std::vector<Copy>> groups;  // asynchronous copies, the last one still open
+  AsyncCopies copies;
   // What the lane brings to a meeting of its warp and takes from it.
   int value = 0, lane = 0;  // beside operands
 };
@@ -75,20 +70,13 @@ struct Gathering {
   int gone_on = 0;  // that arrived and do not wait
 };
 
-struct BulkCopy {
-  std::byte* to;
-  const std::byte* from;
-  size_t bytes;
-  size_t rows = 1, stride = 0;  // of the bytes, and between the places they go to
-};
-
 struct Block {
   int index = 0;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<std::byte> shared;
   Gathering gatherings[16];
-  std::map<uint64_t*, BulkCopy> bulk;  // under way
+  BulkCopies bulk;
   int at_block = 0, done = 0;
 };
 
@@ -128,11 +116,7 @@ void leave(State state) {
 
 void thread_main() {
   (*machine.body)();
-  if (machine.running->groups.size() > 1 || !machine.running->groups.back().empty()) {
-    for (const auto& group : machine.running->groups) {
-      if (!group.empty()) broken("a thread ended with copies under way");
-    }
-  }
+  if (!machine.running->copies.empty()) broken("a thread ended with copies under way");
   ++machine.running->block->done;
   leave(State::kDone);
   std::abort();
@@ -144,7 +128,7 @@ void prepare(Block& block, int place_of_block, int index) {
   thread.index = index;
   thread.block = &block;
   thread.state = State::kReady;
-  thread.groups.assign(1, {});
+  thread.copies = {};
   std::byte* top =
       machine.stacks + static_cast<size_t>(place_of_block * machine.block_threads + index + 1) * kStackBytes;
   auto** stack = reinterpret_cast<void**>(top) - 1;  // aligned as after a call
@@ -317,24 +301,19 @@ void require_shared(const std::byte* at, size_t bytes) {
 }
 
 void copy_async(void* shared, const void* global) {
-  if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0)
-    broken("an asynchronous copy is not aligned");
+  if (!is_aligned(shared) || !is_aligned(global)) broken("an asynchronous copy is not aligned");
   require_shared(static_cast<std::byte*>(shared), 16);
-  machine.running->groups.back().push_back({shared, global});
+  machine.running->copies.add(shared, global);
 }
 void copy_async_or_zero(void* shared, const void* global, bool real) {
   alignas(16) static const std::byte zeros[16] = {};
   copy_async(shared, real ? global : zeros);
 }
 void copy_commit() {
-  machine.running->groups.emplace_back();
+  machine.running->copies.commit();
 }
 void copy_wait(int left) {
-  auto& groups = machine.running->groups;
-  while (static_cast<int>(groups.size()) - 1 > left) {
-    for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, 16);
-    groups.erase(groups.begin());
-  }
+  machine.running->copies.wait(left);
 }
 
 void arrival_init(uint64_t* arrival) {
@@ -348,23 +327,17 @@ void copy_rows(std::byte* shared, int stride, const std::byte* global, int bytes
                uint64_t* arrival) {
   sync_warp();
   if (lane_index() != 0) return;
-  if (bytes < 0 || rows < 0 || bytes % 16 != 0 || stride % 16 != 0 ||
-      reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0)
+  if (bytes < 0 || rows < 0 || bytes % 16 != 0 || stride % 16 != 0 || !is_aligned(shared) ||
+      !is_aligned(global))
     broken("a bulk copy is not aligned");
   const BulkCopy copy{shared, global, static_cast<size_t>(bytes), static_cast<size_t>(rows),
                       static_cast<size_t>(stride)};
   if (rows > 0) require_shared(shared, copy.stride * (copy.rows - 1) + copy.bytes);
-  if (!machine.running->block->bulk.emplace(arrival, copy).second) broken("a bulk copy overtakes another");
+  if (!machine.running->block->bulk.start(arrival, copy)) broken("a bulk copy overtakes another");
 }
 void wait_arrival(uint64_t* arrival, uint32_t parity) {
   if ((*arrival & 1) != parity) return;  // it has arrived
-  auto& bulk = machine.running->block->bulk;
-  const auto at = bulk.find(arrival);
-  if (at == bulk.end()) broken("waiting for a copy that nobody started");
-  const BulkCopy& copy = at->second;
-  for (size_t row = 0; row < copy.rows; ++row)
-    std::memcpy(copy.to + row * copy.stride, copy.from + row * copy.bytes, copy.bytes);
-  bulk.erase(at);
+  if (!machine.running->block->bulk.finish(arrival)) broken("waiting for a copy that nobody started");
   ++*arrival;
 }
 
@@ -378,7 +351,7 @@ void run_wave(int first, int count, size_t shared_bytes) {
     Block& block = machine.blocks[static_cast<size_t>(b)];
     block.index = first + b;
     block.at_block = block.done = 0;
-    block.bulk.clear();
+    block.bulk = {};
     for (Gathering& gathering : block.gatherings) gathering = {};
     block.threads.resize(static_cast<size_t>(threads));
     block.warps.assign(static_cast<size_t>(threads / kLanes), {});

@@ -65,6 +65,14 @@ __device__ __forceinline__ void meet(const StepArguments& step, int now) {
   __syncthreads();
 }
 
+/// The meeting before a phase, if it is still to come.
+struct Meeting {
+  int phase;  // -1 = it is over
+  __device__ __forceinline__ void hold(const StepArguments& step) const {
+    if (phase >= 0) meet(step, phase);
+  }
+};
+
 /// The block is done with phase `over` as soon as all its warps have called this; only the one that says so
 /// waits for the others.
 __device__ __forceinline__ void arrive(const StepArguments& step, int over) {

@@ -139,14 +139,6 @@ struct RowSum {
   }
 };
 
-/// The meeting before a phase, if it is still to come.
-struct Meeting {
-  int phase;  // -1 = it is over
-  __device__ __forceinline__ void attend(const StepArguments& step) const {
-    if (phase >= 0) meet(step, phase);
-  }
-};
-
 /// One row by a block of threads. The norm is read before the blocks meet.
 template <Branch kAdded, int kTurns = kMostTurns>
 __device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting& meeting, const Input& in,
@@ -156,7 +148,7 @@ __device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting
   }
   RowSum<1, kTurns, kAdded> sum{in, shared_at<float>(step.plan.partial)};
   sum.load_weights();
-  meeting.attend(step);
+  meeting.hold(step);
   const int source[1] = {row};
   sum.sum_up(0, 1, source, row, true);
 }
@@ -174,7 +166,7 @@ __device__ __noinline__ inline void sum_rows(int arguments, int now) {
     meeting = {-1};
     __syncthreads();  // before the next row's sums of squares
   }
-  meeting.attend(step);
+  meeting.hold(step);
 }
 
 }  // namespace slip::backend::cuda

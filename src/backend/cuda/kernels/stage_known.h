@@ -184,7 +184,7 @@ struct Staging {
     return shared_at<const int8_t>(step.plan.chosen);
   }
   __device__ __forceinline__ float* partial() const { return shared_at<float>(step.plan.partial); }
-  __device__ __forceinline__ void meet_others() const { meeting.attend(step); }
+  __device__ __forceinline__ void meet_others() const { meeting.hold(step); }
 };
 
 /// Way `way` to stage a single row. What does not depend on other blocks is read before they are met.
@@ -264,7 +264,7 @@ __device__ __forceinline__ void stage_rows(const StepArguments& step, const Meet
   const Stage stage{plan.work, segment.starts, segment.biases, 0};
   const int way = uniform(rows.count == 1 ? segment.staging : 0);
   if ((step.skipped & kSkipStage) != 0) {
-    meeting.attend(step);
+    meeting.hold(step);
   } else if (kTiles == 1 && way > 0) {
     stage_one({step, meeting, rows, stage}, way, segment);
   } else {

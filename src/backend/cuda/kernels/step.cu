@@ -3,7 +3,7 @@
 #include <bit>
 #include <string>
 
-#include "backend/cuda/kernels/attend.h"
+#include "backend/cuda/kernels/attend_phases.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/launch.h"
 #include "backend/cuda/kernels/next_draft.h"

@@ -1,8 +1,8 @@
 // The kernel of a step: one block per multiprocessor, all of them there from the first phase to the last.
 #pragma once
 
-#include "backend/cuda/kernels/attend.h"
 #include "backend/cuda/kernels/attend_floats.h"
+#include "backend/cuda/kernels/attend_phases.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/heads.h"
 #include "backend/cuda/kernels/next_draft.h"
