@@ -64,6 +64,7 @@ __device__ __forceinline__ std::byte* shared_memory() {
 __device__ __forceinline__ int thread_here() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  __builtin_assume(thread >= 0 && thread < 1024);  // so that divisions are shifts
   return thread;
 }
 
@@ -71,6 +72,7 @@ __device__ __forceinline__ int thread_here() {
 __device__ __forceinline__ int block_here() {
   int block;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  __builtin_assume(block >= 0);
   return block;
 }
 
@@ -113,9 +115,9 @@ __device__ __forceinline__ float shuffle(float value, int lane) {
 }
 
 /// A value that is the same on all lanes of a warp, so that the compiler knows it and branches on it without
-/// care for lanes that might go elsewhere.
+/// care for lanes that might go elsewhere. By a shuffle, which takes half as long as a reduction.
 __device__ __forceinline__ int uniform(int value) {
-  return static_cast<int>(__reduce_or_sync(0xffffffffu, static_cast<unsigned>(value)));
+  return __shfl_sync(0xffffffffu, value, 0);
 }
 
 /// A bit for every lane of the warp.
