@@ -69,6 +69,19 @@ enum class Epilogue : int {
 /// Instead of a row of `out`.
 inline constexpr int kNowhere = -1, kToPick = -2;
 
+/// Where a segment's rows and sums lie in shared memory. StepList::finish() fills it in.
+struct alignas(16) Space {
+  int starts = 0, biases = 0;  // of the staged rows: see stage_at()
+  int rows_log = 0;            // of a pass, padded to a power of two
+  // Of a stack whose matrices have rows of their own (Input::slots): how far apart they are staged, of
+  // Segment::rows_kept matrices at a time; 0 = all have the same.
+  int rows_apart = 0;
+  int sums = 0;         // space for sums of tiles,
+  int batch = 1;        // of so many rounds before the block meets,
+  int half_floats = 0;  // twice, so far apart; 0 = once
+  int padded = 0;       // columns
+};
+
 struct alignas(16) Segment {
   PackedMatrix matrix;
   // StepList::add_product() fills this in.
@@ -93,14 +106,8 @@ struct alignas(16) Segment {
   int64_t stay_stride = 0;
   // Which of the kernel's own ways to stage and to multiply fits; filled in with the blocks.
   int staging = 0, multiplying = 0;
-  int starts = 0, biases = 0;  // of the staged rows: see stage_at()
-  // Of a stack whose matrices have rows of their own (Input::slots): how far apart they are staged, and of
-  // how many matrices at a time; 0 = all have the same.
-  int rows_apart = 0, rows_kept = 0;
-  int rows_log = 0;     // of a pass, padded to a power of two
-  int sums = 0;         // in shared memory: space for sums of tiles,
-  int batch = 1;        // of so many rounds before the block meets,
-  int half_floats = 0;  // twice, so far apart; 0 = once
+  int rows_kept = 0;  // see Space::rows_apart
+  Space space;
 };
 
 inline constexpr int kMaxSegments = 4;
@@ -160,23 +167,76 @@ constexpr Share stack_share(int tiles, int matrices, int own, int blocks) {
   return {matrix * tiles + share.first, matrix * tiles + share.end};
 }
 
+/// Tiles that follow one another, which the warps of a block take at once: of a stack from matrix number
+/// `listed` of the list on.
+struct Run {
+  int listed = 0, tile = 0, count = 0;
+};
+
+/// What the warps of a block take at once: tiles that follow one another times the rows of a pass.
+struct TileTurn {
+  Run run;
+  int first_row = 0, rows = 0;
+  int half = 0;    // of the sums, which one comes first, where they are kept twice
+  int more = 0;    // not 0: something follows
+  int rounds = 0;  // of tiles that all warps take at once
+};
+
+/// Of warps that share tiles there are 2 ^ this groups.
+constexpr int slots_log_of(const Segment& segment) {
+  static_assert(kWarps == 16);
+  return 4 - segment.parts_log;
+}
+constexpr int rounds_of(const Segment& segment, int tiles) {
+  const int slots_log = slots_log_of(segment);
+  return (tiles + (1 << slots_log) - 1) >> slots_log;
+}
+/// Of the tiles of a turn those that are a warp's, and of a tile's pieces. The 16 / parts groups of warps,
+/// its slots, have as many tiles as the others or one more.
+struct alignas(16) WarpShare {
+  int first = 0, count = 0;
+  int piece = 0, piece_end = 0;
+};
+constexpr WarpShare warp_share(const Segment& segment, int warp, int tiles) {
+  const int slots_log = slots_log_of(segment), slot = warp >> segment.parts_log,
+            part = warp & ((1 << segment.parts_log) - 1);
+  const int first = slot * tiles >> slots_log;
+  return {.first = first,
+          .count = ((slot + 1) * tiles >> slots_log) - first,
+          .piece = part * segment.matrix.pieces >> segment.parts_log,
+          .piece_end = (part + 1) * segment.matrix.pieces >> segment.parts_log};
+}
+
 /// Which segment of a product is a block's, and which of its tiles. Made by StepList::finish() for every
 /// product and block; of a stack the tiles may not be known before the list is (settle_shares()).
 struct alignas(16) Duty {
   int segment = -1;  // none
   int first = 0, end = 0;
   // Known: the tiles are. Learns: the list is made when the product begins. Keeps: the normed rows are this
-  // block's to keep.
-  static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4;
+  // block's to keep. Simple: all of it is one turn, `turn`, whose sums wait for one barrier. One row: and the
+  // turn has one row, which there is a way to stage for. Few: its results are those of a single warp.
+  static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4, kSimple = 8, kOneRow = 16, kFew = 32;
+  static constexpr int kNotStaged = 64;  // a benchmark's
+  /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
+  /// of columns with a scale in 64, and parts of the branch.
+  static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;
   int kind = 0;
+  TileTurn turn;
+  int shares = 0;  // of its warps: StepArguments::shares
+  int unused[3] = {};
 
   constexpr bool known() const { return (kind & kKnown) != 0; }
+  static constexpr int staging(int kind) { return kind >> kStagingBit & 31; }
+  static constexpr int multiplying(int kind) { return kind >> kMultiplyingBit & 15; }
+  static constexpr int groups(int kind) { return kind >> kGroupsBit & 3; }
+  static constexpr int parts(int kind) { return kind >> kPartsBit & 7; }
 };
 
 /// A job from the point of view of a block, in shared memory.
 struct alignas(16) OwnJob {
   JobFrame frame;
   Segment segment;
+  WarpShare shares[kWarps];  // of a simple turn
 };
 inline constexpr int kJobsKept = 5;    // the product before, the one at hand, and the next three
 inline constexpr int kDutiesKept = 8;  // must be there before the job can be brought
@@ -189,7 +249,7 @@ enum Skipped : int {
   kSkipMultiply = 1,
   kSkipStage = 2,
   kSkipStream = 4,
-  kSkipArrival = 8,  // of block 0: a step that cannot end, for a test
+  kSkipArrival = 8,  // one of those that all wait for: a step that cannot end, for a test
 };
 
 /// Shared memory of a block, for all phases of a step: places in bytes.

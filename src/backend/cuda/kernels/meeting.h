@@ -25,7 +25,7 @@ struct alignas(16) Place {
   int phase = 0, product = 0;  // -1 = none
   int half = 0;                // of a product's sums
   uint32_t brought = 0;        // tiles of keys by bulk copies so far (attend_teams.h), modulo 2
-  // Of a product: the tiles that are this block's, and where it goes on.
+  // Of a product of several turns: the tiles that are this block's, and where it goes on.
   int first = 0, end = 0, tile = 0, pass = 0;
 };
 __device__ __forceinline__ Place* place_here(const SharedPlan& plan) {
@@ -51,16 +51,21 @@ __device__ __forceinline__ void enter_phase(const SharedPlan& plan, int phase, i
 }
 
 /// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block. `kUnderWay`: the latest
-/// groups of copies, which the phase has started itself and does not need yet.
+/// groups of copies, which the phase has started itself and does not need yet. All that can be is done before
+/// the waiting: nobody goes on until this thread does.
 template <int kUnderWay = 0>
 __device__ __forceinline__ void meet(const StepArguments& step, int now) {
   copy_wait<kUnderWay>();  // what this warp brings
   if (thread_here() == kMeetingWarp * 32) {
     auto& watch = *shared_at<Watch>(step.plan.watch);
-    if (now > 0)
-      watch.missing = grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
-    if (watch.missing == 0) watch.phase = now;
-    if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * now + 1] = clock_now();
+    const bool timed = step.clocks != nullptr && block_here() == 0;
+    watch.phase = now;
+    if (now > 0) {
+      const int missing =
+          grid_await(step.arrived, step.arrived_before + static_cast<uint32_t>(now) * gridDim.x);
+      if (missing > 0) watch.missing = missing;
+    }
+    if (timed) step.clocks[2 * now + 1] = clock_now();
   }
   __syncthreads();
 }
@@ -73,22 +78,26 @@ struct Meeting {
   }
 };
 
-/// The block is done with phase `over` as soon as all its warps have called this; only the one that says so
-/// waits for the others.
-__device__ __forceinline__ void arrive(const StepArguments& step, int over) {
-  const bool speaks = uniform(thread_here() / 32) == kArrivingWarp;
-  gather_warp(shared_at<Arrival>(step.plan.done), static_cast<uint32_t>(over) & 1, speaks);
+/// The block is done with the phase at hand as soon as all its warps have called this; only the one that says
+/// so waits for the others. `alone`: what the block wrote since its last barrier is all of the first warp,
+/// which says so and waits for nobody.
+__device__ __forceinline__ void arrive(const StepArguments& step, bool alone = false) {
+  const bool speaks = uniform(thread_here() / 32) == (alone ? 0 : kArrivingWarp);
+  const int over = place_here(step.plan)->phase;
+  gather_warp(shared_at<Arrival>(step.plan.done), static_cast<uint32_t>(over) & 1, speaks && !alone);
   if (!speaks || thread_here() % 32 != 0) return;
   if (step.clocks != nullptr && block_here() == 0) step.clocks[2 * over + 2] = clock_now();
-  if ((step.skipped & kSkipArrival) == 0 || block_here() != 0) grid_arrive(step.arrived);
+  grid_arrive(step.arrived);
 }
 
 /// If other blocks never came to the meeting before the phase that is over, whatever it did is void: gives
 /// up. In meet() that would take registers from products and attention.
 __device__ __forceinline__ void check_meeting(const SharedPlan& plan) {
   if (thread_here() != kMeetingWarp * 32) return;
-  const int missing = shared_at<const Watch>(plan.watch)->missing;
-  if (missing > 0) give_up(Awaited::kBlocks, missing);
+  auto& watch = *shared_at<Watch>(plan.watch);
+  if (watch.missing == 0) return;
+  --watch.phase;  // which all have begun
+  give_up(Awaited::kBlocks, watch.missing);
 }
 
 }  // namespace slip::backend::cuda

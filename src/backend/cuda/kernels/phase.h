@@ -45,15 +45,16 @@ struct alignas(16) Phase : PhaseHead {
 struct StepArguments {
   const Phase* phases = nullptr;
   const Job* jobs = nullptr;
-  const Duty* duties = nullptr;  // [product][block]
-  const Step* step = nullptr;    // null where no phase asks
+  const Duty* duties = nullptr;       // [product][block]
+  const WarpShare* shares = nullptr;  // [Duty::shares][kWarps]
+  const Step* step = nullptr;         // null where no phase asks
   int phase_count = 0, job_count = 0;
+  int streamed = 0;             // products whose weights are brought: all, unless a benchmark leaves them out
   uint32_t* arrived = nullptr;  // blocks, at barriers
   uint32_t arrived_before = 0;  // the step
   long long* clocks =
       nullptr;  // [1 + phase][2]: when block 0 was done, and when all were; null = not asked for
   StuckReport* stuck = nullptr;  // where a thread that waits too long says so
-  int skipped = kSkipNothing;
   SharedPlan plan;
 };
 
@@ -101,6 +102,9 @@ class StepList {
   bool ready() const { return memory_.size() > 0; }
 
  private:
+  /// For a benchmark: what the duties on the device leave out.
+  void skip(Gpu& gpu, int skipped);
+
   std::vector<Phase> phases_;
   std::vector<Job> jobs_;
   struct Part {
@@ -111,8 +115,9 @@ class StepList {
   int tiles_ = 1;    // column tiles of four rows
   SharedPlan plan_;
   DeviceMemory memory_;
-  size_t jobs_at_ = 0, duties_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;
+  size_t jobs_at_ = 0, duties_at_ = 0, shares_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;
   uint32_t arrived_ = 0;
+  int skipped_ = 0;  // that the duties on the device leave out
 };
 
 /// Once per process and device, before the first step.

@@ -30,70 +30,36 @@ __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
     prefetch(norm + at);
 }
 
-/// The next turn of a block; `at` is behind it afterwards.
-__device__ __forceinline__ TileTurn next_turn(const OwnJob& job, const Duty& duty, Place& at) {
-  TileTurn turn;
-  turn.run = run_from(job.segment, at.tile, at.end);
-  turn.first_row = at.pass * job.frame.rows_per_pass;
-  turn.rows = min(job.frame.rows_per_pass, job.frame.rows - turn.first_row);
-  turn.half = at.half;
-  turn.keeps = duty.kind & Duty::kKeeps;
-  at.tile += turn.run.count;
-  if (at.tile == at.end) {
-    at.tile = at.first;
-    ++at.pass;
-  }
-  turn.more = at.pass < job.frame.passes ? 1 : 0;
-  return turn;
-}
-
-/// Product number `product` of the step, as phase `now`; its job is in shared memory. Turn by turn: most
-/// products are one. What must be remembered while rows are staged waits in shared memory. Arrives at the
+/// A turn of product `product` of the step, as phase `now`; its job is in shared memory. Most products are
+/// one turn. `again`: it is not the first. True when there are more; else the block has arrived at the
 /// meeting behind it.
 template <int kTiles>
-__device__ __forceinline__ void run_product(const StepArguments& step, int now, int product) {
+__device__ __forceinline__ bool run_product(const StepArguments& step, int now, int product, bool again) {
   const SharedPlan& plan = step.plan;
-  if (uniform(duty_at(plan, product).kind & Duty::kLearns) != 0) {
-    meet(step, now);
-    learn_list(plan.arguments, product);
-    now = -1;
-  }
-  const Duty duty = load_words(&duty_at(plan, product));
-  if (uniform(duty.first < duty.end ? 1 : 0) == 0) {
-    if (now >= 0) {
+  const int kind = uniform(duty_at(plan, product).kind);
+  if ((kind & (Duty::kSimple | Duty::kLearns)) != Duty::kSimple) [[unlikely]] {
+    if (again) {
+      now = -1;
+    } else if ((kind & Duty::kLearns) != 0) {
       meet(step, now);
-    } else {
-      __syncthreads();  // the scout may go on when all have seen what he found
+      learn_list(plan.arguments, product);
+      now = -1;
     }
-    arrive(step, place_here(plan)->phase);
-    return fill_kept(step);
-  }
-  Place at{.phase = place_here(plan)->phase,
-           .product = product,
-           .first = duty.first,
-           .end = duty.end,
-           .tile = duty.first};
-#pragma unroll 1
-  while (true) {
-    {
-      const OwnJob& job = job_at(plan, at.product);
-      const TileTurn turn = next_turn(job, duty_at(plan, at.product), at);
-      const TileWalk walk = walk_of(step, at, job.segment, thread_here() / 32, turn);
-      __syncwarp();
-      if (thread_here() % 32 == 0) {
-        store_words(walk_here(plan), walk);
-        if (turn.more != 0) keep_progress(plan, at);
+    if ((kind & Duty::kSimple) == 0 && uniform(begin_turn(plan.arguments, again) ? 1 : 0) == 0) {
+      if (now >= 0) {
+        meet(step, now);
+      } else {
+        __syncthreads();  // the scout may go on when all have seen what he found
       }
-      stage_turn<kTiles>(step, now, job.segment, turn);
+      arrive(step);
+      fill_kept(step);
+      return false;
     }
-    __syncwarp();
-    run_turn<kTiles>(step);
-    __syncwarp();
-    if (uniform(walk_here(plan)->turn.more) == 0) return;
-    look_now(plan.arguments, place_here(plan)->product);  // the scout has found the first kRunsKept runs
-    at = load_words(place_here(plan));
-    now = -1;
+    product = place_here(plan)->product;
   }
+  stage_turn<kTiles>(step, now, product, kind);
+  __syncwarp();
+  return run_turn<kTiles>(step, kind);
 }
 
 }  // namespace slip::backend::cuda

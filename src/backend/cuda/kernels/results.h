@@ -83,7 +83,7 @@ __device__ __forceinline__ float sum_parts(const float* from, int parts, int str
 }
 
 /// Of a tile, of one row.
-__device__ __forceinline__ int results_log_of(const Segment& segment) {
+__host__ __device__ constexpr int results_log_of(const Segment& segment) {
   return segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
 }
 
@@ -92,13 +92,14 @@ __device__ __forceinline__ Result find_result(const SharedPlan& plan, const Segm
                                               const TileTurn& turn, int first, int sums, int n, int i,
                                               int results) {
   const PackedMatrix& matrix = segment.matrix;
-  const int rows_log = segment.rows_log, subtiles = matrix.subtiles, results_log = results_log_of(segment);
+  const int rows_log = segment.space.rows_log, subtiles = matrix.subtiles,
+            results_log = results_log_of(segment);
   const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
   Result result;
   if (i >= results || n >= turn.rows) return result;
   const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
             round = i >> (results_log + slots_log);
-  const Tiles own = own_tiles(slot, slots_log, turn.run.count);
+  const WarpShare own = warp_share(segment, slot << parts_log, turn.run.count);
   if (first + round >= own.count) return result;
   int tile = turn.run.tile + own.first + first + round;
   const int8_t* chosen = nullptr;

@@ -21,12 +21,14 @@ struct RowSum {
   static constexpr bool kBranch = kAdded != Branch::kNone;
   using Four = float4[kTurns];
   const Input& in;
-  float* partial;  // [2][kMaxRows][kWarps]: space for sums of squares
+  float* partial;   // [2][kMaxRows][kWarps]: space for sums of squares
+  const int parts;  // of the branch
   const int thread = thread_here(), col = 4 * thread, cols = in.cols;
   Four branch_weights = {};
   Four x[kRows] = {}, branch[kRows] = {};
 
-  __device__ __forceinline__ RowSum(const Input& input, float* space) : in(input), partial(space) {}
+  __device__ __forceinline__ RowSum(const Input& input, float* space, int branch_parts)
+      : in(input), partial(space), parts(branch_parts) {}
 
   __device__ __forceinline__ void load_weights() {
 #pragma unroll
@@ -76,7 +78,7 @@ struct RowSum {
 
   /// The sum of the branch's parts, in their order. All parts of some rows are under way at once.
   __device__ __forceinline__ void load_branch(int left, int row) {
-    const int stride = static_cast<int>(in.branch_stride), parts = uniform(in.branch_parts);
+    const int stride = static_cast<int>(in.branch_stride);
     const float* from = in.branch + row * stride;
     constexpr int kAtOnce = kTurns == 1 ? kRows : kTurns == 2 && kRows > 1 ? 2 : 1;
 #pragma unroll
@@ -146,7 +148,7 @@ __device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting
   if constexpr (kTurns > 1) {
     if (in.cols <= (kTurns - 1) * kTurnCols) return sum_row<kAdded, kTurns - 1>(step, meeting, in, row);
   }
-  RowSum<1, kTurns, kAdded> sum{in, shared_at<float>(step.plan.partial)};
+  RowSum<1, kTurns, kAdded> sum{in, shared_at<float>(step.plan.partial), uniform(in.branch_parts)};
   sum.load_weights();
   meeting.hold(step);
   const int source[1] = {row};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/row_sum.h"
+#include "backend/cuda/kernels/turn.h"
 
 namespace slip::backend::cuda {
 
@@ -55,20 +56,41 @@ struct PutPlaces {
   }
 };
 
+/// What rows are staged with, beside their segment.
+struct Staging {
+  const StepArguments& step;
+  Meeting meeting;
+  StagedRows rows;
+  Stage stage;
+  int kind;  // of the duty
+
+  __device__ __forceinline__ const int8_t* chosen() const {
+    return shared_at<const int8_t>(step.plan.chosen);
+  }
+  __device__ __forceinline__ float* partial() const { return shared_at<float>(step.plan.partial); }
+  __device__ __forceinline__ void meet_others() const { meeting.hold(step); }
+  /// Of the weights; where there are groups.
+  __device__ __forceinline__ Format format() const {
+    return Duty::multiplying(kind) < multiplying(Format::kAffine8, 1, 1) ? Format::kAffine4
+                                                                         : Format::kAffine8;
+  }
+};
+
 /// `kRows` rows at a time.
 template <int kTiles, int kRows, int kTurns, Branch kAdded, bool kNormed>
 struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   using Sum = RowSum<kRows, kTurns, kAdded>;
   using Sum::thread, Sum::col, Sum::cols, Sum::x, Sum::partial;
   const Segment& segment;
-  const int padded = segment.matrix.padded_cols(), groups = uniform(segment.matrix.groups);
+  const int padded = segment.space.padded, groups;
   const PutPlaces places;
   typename Sum::Four weights = {};
 
-  __device__ __forceinline__ KnownRows(const Segment& staged, const Stage& stage, float* space)
-      : Sum(staged.in, space),
+  __device__ __forceinline__ KnownRows(const Segment& staged, const Staging& how)
+      : Sum(staged.in, how.partial(), Duty::parts(how.kind)),
         segment(staged),
-        places(stage, staged.matrix.format, groups, thread, kTiles, kRows) {}
+        groups(Duty::groups(how.kind)),
+        places(how.stage, how.format(), groups, thread, kTiles, kRows) {}
 
   __device__ __forceinline__ void load_weights() {
     Sum::load_weights();
@@ -173,44 +195,30 @@ __device__ __forceinline__ int source_of(const Input& in, const int8_t* chosen, 
   return slot < 0 ? -1 : row * in.slots + slot;
 }
 
-/// What rows are staged with, beside their segment.
-struct Staging {
-  const StepArguments& step;
-  Meeting meeting;
-  StagedRows rows;
-  Stage stage;
-
-  __device__ __forceinline__ const int8_t* chosen() const {
-    return shared_at<const int8_t>(step.plan.chosen);
-  }
-  __device__ __forceinline__ float* partial() const { return shared_at<float>(step.plan.partial); }
-  __device__ __forceinline__ void meet_others() const { meeting.hold(step); }
-};
-
-/// Way `way` to stage a single row. What does not depend on other blocks is read before they are met.
-template <int kWay = kLastStaging>
-__device__ __forceinline__ void stage_one(const Staging& how, int way, const Segment& segment) {
-  if constexpr (kWay > 0) {
-    if (way == kWay) {
-      if constexpr (kWay % 4 > 0 && (kWay / 8 < 2 || (kWay & 4) != 0)) {  // mixtures are normed
-        const int source[1] = {source_of(segment.in, how.chosen(), how.rows, 0)};
-        KnownRows<1, 1, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> one{segment, how.stage,
-                                                                                      how.partial()};
-        one.load_weights();
-        how.meet_others();
-        one.run(0, 1, source, how.rows.first, block_here() == 0);
-      }
-      return;
+/// A single row, in the way the duty says: one of kFrom .. kTo - 1, which halves until one is left. What does
+/// not depend on other blocks is read before they are met.
+template <int kFrom = 0, int kTo = kLastStaging + 1>
+__device__ __forceinline__ void stage_one(const Staging& how, const Segment& segment) {
+  if constexpr (kTo - kFrom > 1) {
+    constexpr int kMiddle = (kFrom + kTo) / 2;
+    if (Duty::staging(how.kind) < kMiddle) {
+      stage_one<kFrom, kMiddle>(how, segment);
+    } else {
+      stage_one<kMiddle, kTo>(how, segment);
     }
-    stage_one<kWay - 1>(how, way, segment);
+  } else if constexpr (kFrom % 4 > 0 && (kFrom / 8 < 2 || (kFrom & 4) != 0)) {  // mixtures are normed
+    const int source[1] = {source_of(segment.in, how.chosen(), how.rows, 0)};
+    KnownRows<1, 1, kFrom % 4, static_cast<Branch>(kFrom / 8), (kFrom & 4) != 0> one{segment, how};
+    one.load_weights();
+    how.meet_others();
+    one.run(0, 1, source, how.rows.first, block_here() == 0);
   }
 }
 
 /// kRows rows at a time.
 template <int kTiles, int kWay, int kRows>
 __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segment) {
-  KnownRows<kTiles, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, how.stage,
-                                                                                          how.partial()};
+  KnownRows<kTiles, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, how};
   some.load_weights();
   how.meet_others();
 #pragma unroll 1
@@ -243,9 +251,9 @@ __device__ __forceinline__ bool stage_several(const Staging& how, int way, const
 /// Any number of rows of any input. Not inlined: it would take registers from the single row.
 template <int kTiles>
 __device__ __noinline__ void stage_any(const Segment* staged, int arguments, Meeting meeting, StagedRows rows,
-                                       Stage stage) {
+                                       Stage stage, int kind) {
   const Segment& segment = *staged;
-  const Staging how{*shared_at<const StepArguments>(arguments), meeting, rows, stage};
+  const Staging how{*shared_at<const StepArguments>(arguments), meeting, rows, stage, kind};
   if (stage_several<kTiles>(how, uniform(segment.staging), segment)) return;
   how.meet_others();
   Stager<kTiles, 4, 1> stager{segment, how.chosen(), rows, stage, block_here() == 0, how.partial()};
@@ -253,22 +261,6 @@ __device__ __noinline__ void stage_any(const Segment* staged, int arguments, Mee
     stager.run_once();
   } else {
     stager.run_blocks();
-  }
-}
-
-/// All threads of the block; the rows are there after the next barrier of the block.
-template <int kTiles>
-__device__ __forceinline__ void stage_rows(const StepArguments& step, const Meeting& meeting,
-                                           const Segment& segment, const StagedRows& rows) {
-  const SharedPlan& plan = step.plan;
-  const Stage stage{plan.work, segment.starts, segment.biases, 0};
-  const int way = uniform(rows.count == 1 ? segment.staging : 0);
-  if ((step.skipped & kSkipStage) != 0) {
-    meeting.hold(step);
-  } else if (kTiles == 1 && way > 0) {
-    stage_one({step, meeting, rows, stage}, way, segment);
-  } else {
-    stage_any<kTiles>(&segment, plan.arguments, meeting, rows, stage);
   }
 }
 

@@ -32,7 +32,7 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
       int slot = -1;
       if (item < items) slot = chosen[(turn.run.listed + nth) * kMaxRows + row];
       rows[i] = slot < 0 ? -1 : n;
-      places[i] = nth * segment.rows_apart;
+      places[i] = nth * segment.space.rows_apart;
       cols[i] = (item - pair * spans) * kCols + 4 * lane;
       x[i] = read_four(segment.in.rows + (row * segment.in.slots + slot) * segment.in.stride, cols[i],
                        segment.in.cols, slot >= 0);
@@ -55,20 +55,28 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
   }
 }
 
-/// The rows of a turn; `now`: the phase, if the other blocks are still to be met, else -1.
+/// The rows of the turn at hand, of product `product`; `now`: the phase, if the other blocks are still to be
+/// met, else -1. All threads of the block; the rows are there after the next barrier of the block.
 template <int kTiles>
-__device__ __forceinline__ void stage_turn(const StepArguments& step, int now, const Segment& segment,
-                                           const TileTurn& turn) {
-  const bool one = turn.rows == 1 && turn.run.tile + turn.run.count <= segment.matrix.tiles;
-  if (uniform(segment.rows_apart > 0 && !one ? 1 : 0) == 0) {
-    stage_rows<kTiles>(step, {now}, segment, turn.staged());
-    return;
-  }
+__device__ __forceinline__ void stage_turn(const StepArguments& step, int now, int product, int kind) {
   const SharedPlan& plan = step.plan;
-  if (now >= 0) meet(step, now);
-  if ((step.skipped & kSkipStage) == 0)
-    stage_choices<kTiles>(&segment, shared_at<const int8_t>(plan.chosen), turn,
-                          {plan.work, segment.starts, segment.biases, 0});
+  const Segment& segment = job_at(plan, product).segment;
+  const Space& space = segment.space;
+  const Stage stage{plan.work, space.starts, space.biases, 0};
+  if (kTiles == 1 && (kind & Duty::kOneRow) != 0) [[likely]]
+    return stage_one({step, {now}, {0, 1, turn_here(plan, product, kind).run.listed}, stage, kind}, segment);
+  const TileTurn& turn = turn_here(plan, product, kind);
+  const bool apart =
+      space.rows_apart > 0 && (turn.rows > 1 || turn.run.tile + turn.run.count > segment.matrix.tiles);
+  if ((kind & Duty::kNotStaged) != 0) {
+    Meeting{now}.hold(step);
+  } else if (uniform(apart ? 1 : 0) == 0) {
+    stage_any<kTiles>(&segment, plan.arguments, {now}, {turn.first_row, turn.rows, turn.run.listed}, stage,
+                      kind);
+  } else {
+    Meeting{now}.hold(step);
+    stage_choices<kTiles>(&segment, shared_at<const int8_t>(plan.chosen), turn, stage);
+  }
 }
 
 }  // namespace slip::backend::cuda

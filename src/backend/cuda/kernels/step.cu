@@ -1,7 +1,10 @@
 // Planning and starting steps (step_kernel.h).
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 
 #include "backend/cuda/kernels/attend_phases.h"
 #include "backend/cuda/kernels/experts.h"
@@ -145,8 +148,8 @@ struct SumSpace {
   int place, floats;
 };
 SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bool attends) {
-  const int rows = segment.rows_apart > 0 ? segment.rows_kept * segment.rows_apart
-                                          : stage_aligned(stage_at(0, segment.matrix, tiles).end);
+  const int rows = segment.space.rows_apart > 0 ? segment.rows_kept * segment.space.rows_apart
+                                                : stage_aligned(stage_at(0, segment.matrix, tiles).end);
   const int place = plan.work + rows, floats = (plan.ring - place) / 32 * 8;
   if (attends || floats <= plan.sum_floats) return {plan.sums, plan.sum_floats};
   return {place, floats};
@@ -157,25 +160,71 @@ int most_tiles(const Segment& segment) {
   return segment.blocks == 0 ? 0 : (segment.matrix.tiles + segment.blocks - 1) / segment.blocks;
 }
 
+/// The shares of warps that some duty names, each set once: [set][kWarps].
+class ShareSets {
+ public:
+  /// The set of a segment of which a block has `tiles` tiles.
+  int number(const Segment& segment, int tiles) {
+    const auto [at, is_new] = numbers_.try_emplace({segment.parts_log, segment.matrix.pieces, tiles},
+                                                   static_cast<int>(numbers_.size()));
+    for (int warp = 0; is_new && warp < kWarps; ++warp) shares_.push_back(warp_share(segment, warp, tiles));
+    return at->second;
+  }
+  const std::vector<WarpShare>& shares() const { return shares_; }
+
+ private:
+  std::map<std::tuple<int, int, int>, int> numbers_;
+  std::vector<WarpShare> shares_;
+};
+
+/// Where all that a block has of a segment is one turn, whose sums wait for one barrier: that turn.
+std::optional<TileTurn> simple_turn(const Job& job, const Segment& segment, const Duty& duty) {
+  const PackedMatrix& matrix = segment.matrix;
+  const int count = duty.end - duty.first;
+  if (!duty.known() || count == 0 || job.passes > 1 || rounds_of(segment, count) > segment.space.batch)
+    return {};
+  TileTurn turn{.run = {0, duty.first, count}, .rows = job.rows, .rounds = rounds_of(segment, count)};
+  if (matrix.count > 1) turn.run = {duty.first / matrix.tiles, duty.first % matrix.tiles, count};
+  const bool one_matrix = turn.run.tile + count <= matrix.tiles;
+  if (segment.space.rows_apart > 0 && (job.rows > 1 || !one_matrix)) return {};
+  return turn;
+}
+
 /// What block `own` of a segment has to do.
-Duty duty_of(const Job& job, int which, int own) {
+Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares) {
   const Segment& segment = job.segments[which];
-  const int tiles = segment.matrix.tiles;
-  const bool stack = segment.matrix.count > 1;
+  const PackedMatrix& matrix = segment.matrix;
+  const bool stack = matrix.count > 1;
   Duty duty;
   duty.segment = which;
-  const Share share =
-      stack ? stack_share(tiles, job.matrices, own, segment.blocks) : even_share(tiles, own, segment.blocks);
+  const Share share = stack ? stack_share(matrix.tiles, job.matrices, own, segment.blocks)
+                            : even_share(matrix.tiles, own, segment.blocks);
   duty.first = share.first;
   duty.end = share.end;
   // Of the experts of one row there are always as many.
   if (!stack || (job.rows == 1 && job.route.experts > 0)) duty.kind |= Duty::kKnown;
   if (segment.first_block + own == 0 && segment.keep_normed != nullptr) duty.kind |= Duty::kKeeps;
+  const auto turn = simple_turn(job, segment, duty);
+  if (turn) {
+    duty.kind |= Duty::kSimple;
+    duty.turn = *turn;
+    duty.shares = shares.number(segment, turn->run.count);
+    const int results = turn->rounds << (slots_log_of(segment) + results_log_of(segment));
+    if (results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
+  }
+  const bool staged = (skipped & kSkipStage) == 0;
+  if (!staged) duty.kind |= Duty::kNotStaged;
+  if (staged && job.rows == 1 && segment.staging > 0 && (turn || segment.space.rows_apart == 0))
+    duty.kind |= Duty::kOneRow;
+  const bool multiplied = (skipped & kSkipMultiply) == 0;
+  duty.kind |= segment.staging << Duty::kStagingBit | matrix.groups << Duty::kGroupsBit |
+               segment.in.branch_parts << Duty::kPartsBit |
+               (multiplied ? segment.multiplying : passing_on(matrix.subtiles)) << Duty::kMultiplyingBit;
   return duty;
 }
 
 /// What each block has to do for each product.
-std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
+std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks, int skipped, ShareSets& shares) {
   std::vector<Duty> duties;
   int list = -1;
   size_t learnt = 0;
@@ -192,7 +241,7 @@ std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks) {
       duty.kind = Duty::kKnown;  // nothing to do
       for (int s = 0; s < job.segment_count; ++s) {
         const int own = block - job.segments[s].first_block;
-        if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own);
+        if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own, skipped, shares);
       }
       if (learns) duty.kind |= Duty::kLearns;
     }
@@ -287,33 +336,37 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     Job& job = jobs_[job_number];
     for (Segment& segment : job.segments) {
       const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
-      segment.starts = stage.starts;
-      segment.biases = stage.biases;
+      segment.space.starts = stage.starts;
+      segment.space.biases = stage.biases;
+      segment.space.padded = segment.matrix.padded_cols();
       if (segment.in.slots > 0) {
-        segment.rows_apart = stage_aligned(stage.end - plan_.work);
-        segment.rows_kept = (plan_.ring - plan_.work) / segment.rows_apart;
+        segment.space.rows_apart = stage_aligned(stage.end - plan_.work);
+        segment.rows_kept = (plan_.ring - plan_.work) / segment.space.rows_apart;
       }
     }
     job.rows = rows;
     job.rows_per_pass = (rows + passes - 1) / passes;
     job.passes = (rows + job.rows_per_pass - 1) / job.rows_per_pass;
     for (Segment& segment : job.segments) {
-      segment.rows_log = std::bit_width(static_cast<unsigned>(job.rows_per_pass - 1));
-      const int round = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log;
-      const SumSpace space = sum_space(plan_, segment, tiles_, attends_next(phases_, job_number));
-      segment.sums = space.place;
+      Space& space = segment.space;
+      space.rows_log = std::bit_width(static_cast<unsigned>(job.rows_per_pass - 1));
+      const int round = (kWarps * 16 * segment.matrix.subtiles) << space.rows_log;
+      const SumSpace sums = sum_space(plan_, segment, tiles_, attends_next(phases_, job_number));
+      space.sums = sums.place;
       // All rounds at once where there is room, else in two halves, by turns.
-      const int slots = kWarps >> segment.parts_log, rounds = (most_tiles(segment) + slots - 1) / slots;
-      const bool once = segment.matrix.count == 1 && rounds * round <= space.floats;
-      segment.half_floats = !once && 2 * round <= space.floats ? space.floats / 2 : 0;
-      segment.batch = once ? rounds : std::max(1, segment.half_floats / round);
+      const int rounds = rounds_of(segment, most_tiles(segment));
+      const bool once = segment.matrix.count == 1 && rounds * round <= sums.floats;
+      space.half_floats = !once && 2 * round <= sums.floats ? sums.floats / 2 : 0;
+      space.batch = once ? rounds : std::max(1, space.half_floats / round);
     }
   }
   const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
-  const std::vector<Duty> duties = duties_of(jobs_, gpu.info().processors);
+  ShareSets sets;
+  const std::vector<Duty> duties = duties_of(jobs_, gpu.info().processors, kSkipNothing, sets);
   jobs_at_ = aligned(phases_.size() * sizeof(Phase));
   duties_at_ = jobs_at_ + aligned(jobs_.size() * sizeof(Job));
-  clocks_at_ = duties_at_ + aligned(duties.size() * sizeof(Duty));
+  shares_at_ = duties_at_ + aligned(duties.size() * sizeof(Duty));
+  clocks_at_ = shares_at_ + aligned((sets.shares().size() + kWarps) * sizeof(WarpShare));
   arrived_at_ = clocks_at_ + aligned((phases_.size() + 1) * 2 * sizeof(long long));
   memory_ = DeviceMemory(arrived_at_ + 256, "the list of a step");
   gpu.clear(memory_.data(), memory_.size());
@@ -321,26 +374,40 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   if (!jobs_.empty()) {
     gpu.to_device(memory_.data() + jobs_at_, jobs_.data(), jobs_.size() * sizeof(Job));
     gpu.to_device(memory_.data() + duties_at_, duties.data(), duties.size() * sizeof(Duty));
+    gpu.to_device(memory_.data() + shares_at_, sets.shares().data(),
+                  sets.shares().size() * sizeof(WarpShare));
   }
   gpu.finish();
   arrived_ = 0;
+  skipped_ = kSkipNothing;
+}
+
+void StepList::skip(Gpu& gpu, int skipped) {
+  if (skipped_ == skipped) return;
+  skipped_ = skipped;
+  ShareSets sets;
+  const std::vector<Duty> duties = duties_of(jobs_, gpu.info().processors, skipped, sets);
+  gpu.to_device(memory_.data() + duties_at_, duties.data(), duties.size() * sizeof(Duty));
+  gpu.finish();
 }
 
 void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int parts) {
+  skip(gpu, skipped & (kSkipStage | kSkipMultiply));
   StepArguments step;
   step.step = state;
   step.phases = reinterpret_cast<const Phase*>(memory_.data());
   step.jobs = reinterpret_cast<const Job*>(memory_.data() + jobs_at_);
   step.duties = reinterpret_cast<const Duty*>(memory_.data() + duties_at_);
+  step.shares = reinterpret_cast<const WarpShare*>(memory_.data() + shares_at_);
   const bool all = parts == 0;
   step.phase_count = all ? static_cast<int>(phases_.size()) : parts_[static_cast<size_t>(parts) - 1].phases;
   step.job_count = all ? static_cast<int>(jobs_.size()) : parts_[static_cast<size_t>(parts) - 1].jobs;
+  step.streamed = (skipped & kSkipStream) != 0 ? 0 : step.job_count;
   started_ = step.phase_count;
   step.arrived = reinterpret_cast<uint32_t*>(memory_.data() + arrived_at_);
-  step.arrived_before = arrived_;
+  step.arrived_before = arrived_ + ((skipped & kSkipArrival) != 0 ? 1 : 0);
   if (timed) step.clocks = reinterpret_cast<long long*>(memory_.data() + clocks_at_);
   step.stuck = gpu.stuck();
-  step.skipped = skipped;
   step.plan = plan_;
   if ((skipped & kSkipStream) != 0) step.plan.parity_flip = 0;
   const int blocks = gpu.info().processors;

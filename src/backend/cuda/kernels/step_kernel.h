@@ -55,12 +55,17 @@ __device__ __forceinline__ void bring_duty(const StepArguments& step, int produc
     bring(step.plan.duties + static_cast<int>(sizeof(Duty)) * (product % kDutiesKept),
           own_duty(step, product));
 }
-__device__ __forceinline__ void bring_job(const StepArguments& step, int product, int segment) {
+__device__ __forceinline__ void bring_job(const StepArguments& step, int product, const Duty& duty) {
   if (product >= step.job_count) return;
   const int place = step.plan.jobs + static_cast<int>(sizeof(OwnJob)) * (product % kJobsKept);
   const Job& job = step.jobs[product];
   bring<JobFrame>(place, &job);
-  bring(place + static_cast<int>(offsetof(OwnJob, segment)), &job.segments[max(segment, 0)]);
+  bring(place + static_cast<int>(offsetof(OwnJob, segment)), &job.segments[max(duty.segment, 0)]);
+  struct alignas(16) Shares {
+    WarpShare warp[kWarps];
+  };
+  bring(place + static_cast<int>(offsetof(OwnJob, shares)),
+        reinterpret_cast<const Shares*>(step.shares) + duty.shares);
 }
 
 /// Shared memory at the start of a step.
@@ -85,8 +90,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     gathering_init(shared_at<Arrival>(plan.done), kWarps);
   }
   if (thread / 32 == kBringingWarp) {
-    for (int i = 0; i < kJobsKept - 1 && i < step.job_count; ++i)
-      bring_job(step, i, own_duty(step, i)->segment);
+    for (int i = 0; i < kJobsKept - 1 && i < step.job_count; ++i) bring_job(step, i, *own_duty(step, i));
     for (int i = 0; i < kDutiesKept - 2; ++i) bring_duty(step, i);
     for (int i = 0; i < 2; ++i) bring_phase(step, i);
     if (step.step != nullptr) bring(plan.step, step.step);
@@ -98,17 +102,19 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
 }
 
 /// After phase `over`, when this block has arrived: prepares what does not depend on the others, the
-/// descriptions after the next ones. `product`: its number, or -1.
-__device__ __forceinline__ void leave_phase(const StepArguments& step, int over, int product) {
+/// descriptions after the next ones.
+__device__ __forceinline__ void leave_phase(const StepArguments& step, int over) {
   check_meeting(step.plan);
   const int warp = uniform(thread_here() / 32);
+  if (warp != kScoutWarp && warp != kBringingWarp) return;
+  const int product = uniform(place_here(step.plan)->product);
   if (warp == kScoutWarp) {
     if (product >= 0) scout(step, product + kJobsKept - 2);
-  } else if (warp == kBringingWarp) {
+  } else {
     bring_phase(step, over + 2);
     if (product >= 0) {
       const int next = product + kJobsKept - 1;
-      bring_job(step, next, uniform(duty_at(step.plan, next).segment));
+      bring_job(step, next, duty_at(step.plan, next));
       bring_duty(step, product + kDutiesKept - 2);
       if (product + 2 < step.job_count) prefetch_norms(job_at(step.plan, product + 2).segment);
     }
@@ -124,13 +130,14 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   start_step(step);
   int now = 0;
+  bool again = false;  // a product has another turn
 #pragma unroll 1
   while (true) {
     const PhaseHead head = load_words(shared_at<const PhaseHead>(phase_at(plan, now)));
     const auto kind = static_cast<StepKind>(uniform(static_cast<int>(head.kind)));
     enter_phase(plan, now, head.product);
     if (kind == StepKind::kProduct) {
-      run_product<kTiles>(step, now, head.product);
+      again = run_product<kTiles>(step, now, head.product, again);
     } else {
       if (kind == StepKind::kAttend) {
         // It begins before the blocks meet, while other warps of this one may be in the phase before. Of a
@@ -144,11 +151,11 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
         meet(step, now);
         if (kind != StepKind::kEmpty) run_other(kind, phase_at(plan, now), plan.step, plan.work);
       }
-      arrive(step, place_here(plan)->phase);
+      arrive(step);
     }
-    const Place* place = place_here(plan);
-    now = uniform(place->phase);
-    leave_phase(step, now, uniform(place->product));
+    now = uniform(place_here(plan)->phase);
+    if (again) continue;
+    leave_phase(step, now);
     if (++now == step.phase_count) break;
   }
   copy_wait<0>();

@@ -20,55 +20,20 @@ namespace slip::backend::cuda {
 
 inline constexpr int kRunsKept = 4;  // found and not used up, of every warp
 
-/// Tiles that follow one another, which the warps of a block take at once: of a stack from matrix number
-/// `listed` of the list on.
-struct Run {
-  int listed, tile, count;
-};
-/// All up to `end`, or as many matrices as there is room for rows of.
+/// All tiles up to `end`, or as many matrices as there is room for rows of.
 __device__ __forceinline__ Run run_from(const Segment& segment, int tile, int end) {
   Run run{0, tile, end - tile};
   if (segment.matrix.count > 1) {
     const int tiles = segment.matrix.tiles;
     run.listed = quotient(tile, tiles);
     run.tile = tile - run.listed * tiles;
-    if (segment.rows_apart > 0) run.count = min(run.count, segment.rows_kept * tiles - run.tile);
+    if (segment.space.rows_apart > 0) run.count = min(run.count, segment.rows_kept * tiles - run.tile);
   }
   return run;
 }
 
-/// Of `count` tiles those that are a slot's, of which a block has 16 / parts: as many as the others have or
-/// one more.
-struct Tiles {
-  int first, count;
-};
-__device__ __forceinline__ Tiles own_tiles(int slot, int slots_log, int count) {
-  const int first = slot * count >> slots_log;
-  return {first, ((slot + 1) * count >> slots_log) - first};
-}
-__device__ __forceinline__ int slots_log_of(const Segment& segment) {
-  static_assert(kWarps == 16);
-  return 4 - segment.parts_log;
-}
-
-/// The pieces of a tile that are this warp's.
-struct Pieces {
-  int begin, end;
-};
-__device__ __forceinline__ Pieces own_pieces(const Segment& segment, int warp) {
-  const int part = warp & ((1 << segment.parts_log) - 1);
-  return {part * segment.matrix.pieces >> segment.parts_log,
-          (part + 1) * segment.matrix.pieces >> segment.parts_log};
-}
-
 __device__ __forceinline__ const OwnJob& job_at(const SharedPlan& plan, int product) {
   return shared_at<const OwnJob>(plan.jobs)[static_cast<unsigned>(product) % kJobsKept];
-}
-/// Where in shared memory its segment is described.
-__device__ __forceinline__ int segment_place(const SharedPlan& plan, int product) {
-  return plan.jobs +
-         static_cast<int>(sizeof(OwnJob)) * static_cast<int>(static_cast<unsigned>(product) % kJobsKept) +
-         static_cast<int>(offsetof(OwnJob, segment));
 }
 __device__ __forceinline__ const Duty& duty_at(const SharedPlan& plan, int product) {
   return shared_at<const Duty>(plan.duties)[static_cast<unsigned>(product) % kDutiesKept];
@@ -87,11 +52,10 @@ struct alignas(16) TileRun {
 };
 __device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, const Run& tiles, int list) {
   const PackedMatrix& matrix = segment.matrix;
-  const Pieces pieces = own_pieces(segment, warp);
-  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), tiles.count);
-  const int from = pieces.begin * matrix.piece_bytes;
+  const WarpShare own = warp_share(segment, warp, tiles.count);
+  const int from = own.piece * matrix.piece_bytes;
   TileRun run;
-  run.tile_bytes = min(pieces.end * matrix.piece_bytes, matrix.tile_bytes) - from;
+  run.tile_bytes = min(own.piece_end * matrix.piece_bytes, matrix.tile_bytes) - from;
   run.left = run.tile_bytes * own.count;
   run.stage_bytes = matrix.subtiles == 1 ? 2 * matrix.piece_bytes : matrix.piece_bytes;
   run.data = matrix.data + static_cast<int64_t>(from) * matrix.tiles;
@@ -288,18 +252,13 @@ __device__ __forceinline__ void tell_taken(const SharedPlan& plan, const Stream&
 __device__ __forceinline__ void scout(const StepArguments& step, int last) {
   const int lane = thread_here() % 32;
   if (lane < kWarps)
-    look_ahead(step.plan, lane, min(last, step.job_count - 1), shared_at<const int>(step.plan.taken)[lane]);
-}
-
-/// By every warp: as much under way as fits, of what was known when it loaded its stream.
-__device__ __forceinline__ void fill(const StepArguments& step, Stream& stream) {
-  if ((step.skipped & kSkipStream) == 0) stream.fill(step.plan);
+    look_ahead(step.plan, lane, min(last, step.streamed - 1), shared_at<const int>(step.plan.taken)[lane]);
 }
 
 /// By every warp: what has become known is put under way.
 __device__ __forceinline__ void fill_now(const StepArguments& step) {
   Stream stream = load_stream(step.plan);
-  fill(step, stream);
+  stream.fill(step.plan);
   keep_stream(step.plan, stream);
   __syncwarp();
 }
@@ -311,14 +270,14 @@ __device__ __noinline__ inline void look_now(int arguments, int last) {
   const SharedPlan& plan = step.plan;
   const int warp = thread_here() / 32;
   if (thread_here() % 32 == 0)
-    look_ahead(plan, warp, min(last, step.job_count - 1), streams(plan)[warp].taken);
+    look_ahead(plan, warp, min(last, step.streamed - 1), streams(plan)[warp].taken);
   __syncwarp();
   fill_now(step);
 }
 /// What was known when a warp kept its stream is put under way: the scout may be looking further meanwhile.
 __device__ __forceinline__ void fill_kept(const StepArguments& step) {
   Stream stream = load_words(streams(step.plan) + thread_here() / 32);
-  fill(step, stream);
+  stream.fill(step.plan);
   keep_stream(step.plan, stream);
 }
 

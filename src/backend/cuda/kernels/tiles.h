@@ -44,10 +44,10 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
 }
 
 /// The weights of `tiles` tiles come and are not used.
-__device__ __forceinline__ void pass_stages(const SharedPlan& plan, const TileWalk& walk, int tiles,
-                                            bool last, Stream& stream) {
-  const int both = walk.way == passing_on(1) ? 1 : 0;
-  const int stages = tiles * ((walk.pieces.end - walk.pieces.begin + both) >> both);
+__device__ __forceinline__ void pass_stages(const SharedPlan& plan, const WarpShare& share, int way,
+                                            int tiles, bool last, Stream& stream) {
+  const int both = subtiles_of(way) == 1 ? 1 : 0;
+  const int stages = tiles * ((share.piece_end - share.piece + both) >> both);
 #pragma unroll 1
   for (int stage = 0; stage < stages; ++stage) {
     stream.next(plan);
@@ -61,17 +61,16 @@ __device__ __forceinline__ void pass_stages(const SharedPlan& plan, const TileWa
 /// one subtile or one of two; it is taken into registers as a whole where there are enough, so that the next
 /// one can come while it is multiplied.
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
-__device__ __forceinline__ void multiply_tiles(const StepArguments& step, const TileWalk& walk, int further,
-                                               int tiles, bool last, bool awaits, Stream& stream,
-                                               float* sums) {
+__device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Space& space,
+                                               const WarpShare& share, int further, int tiles, bool last,
+                                               bool awaits, Stream& stream, float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
-  const SharedPlan& plan = step.plan;
-  const int lane = thread_here() % 32, rows_log = walk.rows_log;
+  const int lane = thread_here() % 32, rows_log = space.rows_log;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
-  const RowPlaces rows{plan.work + further + column * 16, walk.starts + further + lane % 4 * 16,
-                       walk.biases + further + lane * 4};
+  const RowPlaces rows{plan.work + further + column * 16, space.starts + further + lane % 4 * 16,
+                       space.biases + further + lane * 4};
   if (awaits) {
     if (tiles > 0) stream.next(plan);  // the weights as well, while others have rows to stage
     __syncthreads();
@@ -79,12 +78,12 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
 #pragma unroll 1
   for (; tiles > 0; --tiles) {
     float mine[kSubtiles][kTiles][4] = {};
-    int piece = walk.pieces.begin;
+    int piece = share.piece;
 #pragma unroll 1
-    for (; piece < walk.pieces.end; piece += kStagePieces) {
+    for (; piece < share.piece_end; piece += kStagePieces) {
       const int place = stream.next(plan);
-      const bool goes_on = !last || tiles > 1 || piece + kStagePieces < walk.pieces.end;
-      const bool both = kStagePieces == 2 && piece + 1 < walk.pieces.end;
+      const bool goes_on = !last || tiles > 1 || piece + kStagePieces < share.piece_end;
+      const bool both = kStagePieces == 2 && piece + 1 < share.piece_end;
       typename Work::Words words[kStagePieces];
       Work::load(lane, place, words[0]);
       if constexpr (kTiles == 1) {
@@ -109,21 +108,21 @@ __device__ __forceinline__ void multiply_tiles(const StepArguments& step, const 
   }
 }
 
-/// The same for whatever format the matrix has.
+/// The same for whatever format the matrix has; `way`: the same for all lanes.
 template <int kTiles>
-__device__ __forceinline__ void multiply_any(const StepArguments& step, const TileWalk& walk, int further,
-                                             int tiles, bool last, bool awaits, Stream& stream, float* sums) {
+__device__ __forceinline__ void multiply_any(const SharedPlan& plan, int way, const Space& space,
+                                             const WarpShare& share, int further, int tiles, bool last,
+                                             bool awaits, Stream& stream, float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
-    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(step, walk, further, tiles, last, awaits, stream,
-                                                        sums);
+    multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(plan, space, share, further, tiles, last, awaits,
+                                                        stream, sums);
   };
-  const int way = uniform(walk.way);
   // The most frequent ones without the detour of a jump table.
   if (way == multiplying(Format::kAffine4, 1, 1)) return with.template operator()<Format::kAffine4, 1, 1>();
   if (way == multiplying(Format::kAffine4, 1, 2)) return with.template operator()<Format::kAffine4, 1, 2>();
-  if (way < 0) {
+  if (way >= passing_on(1)) {
     if (awaits) __syncthreads();
-    return pass_stages(step.plan, walk, tiles, last, stream);
+    return pass_stages(plan, share, way, tiles, last, stream);
   }
   switch (way) {
     case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
@@ -134,29 +133,6 @@ __device__ __forceinline__ void multiply_any(const StepArguments& step, const Ti
     case multiplying(Format::kAffine8, 2, 2): return with.template operator()<Format::kAffine8, 2, 2>();
     case multiplying(Format::kBf16, 0, 1): return with.template operator()<Format::kBf16, 0, 1>();
     default: return with.template operator()<Format::kBf16, 0, 2>();
-  }
-}
-
-/// The next `tiles` tiles of a warp, of a turn whose matrices may have rows of their own.
-template <int kTiles>
-__device__ __forceinline__ void multiply_round(const StepArguments& step, TileWalk& walk, int tiles,
-                                               bool last, bool awaits, Stream& stream, float* sums) {
-#pragma unroll 1
-  while (true) {
-    int some = tiles, further = 0;
-    if (walk.rows_apart > 0) {
-      const TileWalk& kept = *walk_here(step.plan);
-      const int tile = kept.own.first + kept.own.count - walk.left,
-                matrix = quotient(tile, kept.matrix_tiles);
-      further = matrix * walk.rows_apart;
-      some = min(tiles, (matrix + 1) * kept.matrix_tiles - tile);
-    }
-    multiply_any<kTiles>(step, walk, further, some, last && some == tiles, awaits, stream, sums);
-    awaits = false;
-    walk.left -= some;
-    tiles -= some;
-    if (tiles <= 0) return;
-    sums += some * walk_here(step.plan)->tile_floats;
   }
 }
 
@@ -172,67 +148,121 @@ __device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows 
   }
 }
 
+/// What a warp has to do until the block meets to add up sums, and where those go.
+struct Batch {
+  int round;  // of tiles, the first one,
+  int end;    // and of the warp's own tiles the one behind the last
+  int sums;
+  bool last;  // nothing of the turn follows
+};
+__device__ __forceinline__ Batch batch_here(const SharedPlan& plan, const Space& space, int kind, int count) {
+  if ((kind & Duty::kSimple) != 0) return {0, count, space.sums, true};
+  const TileWalk& walk = *walk_here(plan);
+  const bool last = walk.round + space.batch >= walk.turn.rounds;
+  return {walk.round, last ? count : min(count, walk.round + space.batch),
+          space.sums + walk.turn.half * space.half_floats * 4, last};
+}
+
+/// Of `tiles` tiles from a warp's number `done` on those of one matrix, and how far behind the first one's
+/// its rows are, where every matrix has rows of its own.
+struct OneMatrix {
+  int tiles, further;
+};
+__device__ __forceinline__ OneMatrix one_matrix(const SharedPlan& plan, const Segment& segment, int done,
+                                                int tiles) {
+  const TileWalk& walk = *walk_here(plan);
+  const int tile = walk.turn.run.tile + walk.share.first + done,
+            matrix = quotient(tile, segment.matrix.tiles);
+  return {min(tiles, (matrix + 1) * segment.matrix.tiles - tile), matrix * segment.space.rows_apart};
+}
+
+/// The results of a batch: sums of tiles that the warps of the block have left, or leave before its next
+/// barrier.
+__device__ __forceinline__ void finish_batch(const SharedPlan& plan, const Segment& segment,
+                                             const TileTurn& turn, const Batch& batch, int kind) {
+  const int rows_log = segment.space.rows_log, n = thread_here() & ((1 << rows_log) - 1),
+            own = thread_here() >> rows_log;
+  const int results = min(segment.space.batch, turn.rounds - batch.round)
+                      << (slots_log_of(segment) + results_log_of(segment));
+  // While the others multiply.
+  Result result = find_result(plan, segment, turn, batch.round, batch.sums, n, own, results);
+  float factor = 1;
+  if (segment.normed) {
+    const auto* squares = shared_at<const float>(plan.partial) + kWarps * kMaxRows;
+    if (own < results && n < turn.rows) factor = row_factor(squares, n, segment.in.cols, segment.in.epsilon);
+    if ((kind & Duty::kKeeps) != 0 && uniform(batch.round) == 0)
+      finish_kept(&segment, {turn.first_row, turn.rows, 0}, squares);
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int i = own; i < results;) {
+    if (result.parts >= 0) finish_result(segment, result, rows_log, turn.first_row + n, factor);
+    i += kBlockThreads >> rows_log;
+    if (i >= results) break;
+    result = find_result(plan, segment, turn, batch.round, batch.sums, n, i, results);
+  }
+}
+
 /// The turn at hand: its tiles times the staged rows, which are awaited here, and what becomes of the sums.
-/// If nothing follows, the block arrives as soon as the results are written. What is not needed while the
-/// warp multiplies is read again from shared memory.
+/// If nothing follows, the block arrives as soon as the results are written; else true. What is not needed
+/// while the warp multiplies is read again from shared memory.
 template <int kTiles>
-__device__ __forceinline__ void run_turn(const StepArguments& step) {
+__device__ __forceinline__ bool run_turn(const StepArguments& step, int kind) {
   const SharedPlan& plan = step.plan;
-  TileWalk walk = load_words(walk_here(plan));
-  const Segment& segment = *shared_at<const Segment>(walk.segment);
+  const bool simple = (kind & Duty::kSimple) != 0;
+  const int way = Duty::multiplying(kind);
+  const WarpShare share = share_here(plan, place_here(plan)->product, kind);
   Stream stream = load_stream(plan);
   // Most rings were filled when the product before was over.
-  if (stream.under_way < plan.slots && (stream.left > 0 || stream.under_way < walk.stages))
-    fill(step, stream);
-  int half = walk.turn.half, round = 0, tiles = min(walk.batch, walk.left);
-  bool last = walk.batch >= walk.rounds;
-  int sums = walk.sums + half * walk.half_floats * 4;
-  float factor = 1;
+  if (stream.under_way < plan.slots) {
+    const int both = subtiles_of(way) == 1 ? 1 : 0;  // two pieces of one subtile are a stage
+    if (stream.left > 0 || stream.under_way < share.count * ((share.piece_end - share.piece + both) >> both))
+      stream.fill(plan);
+  }
+  int done = 0;  // of the warp's tiles
+  bool awaits = true;
 #pragma unroll 1
   while (true) {
-    multiply_round<kTiles>(step, walk, tiles, last, round == 0, stream, shared_at<float>(sums));
-    const TileWalk& kept = *walk_here(plan);
-    const TileTurn& turn = kept.turn;
-    if (last) tell_taken(plan, stream);
-    // While the others multiply.
-    const int rows_log = segment.rows_log, n = thread_here() & ((1 << rows_log) - 1),
-              own = thread_here() >> rows_log;
-    const int results = (min(kept.batch, kept.rounds - round) << slots_log_of(segment))
-                        << results_log_of(segment);
-    Result result = find_result(plan, segment, turn, round, sums, n, own, results);
-    if (round == 0 && segment.normed) {
-      if (own < results && n < turn.rows)
-        factor = row_factor(shared_at<const float>(plan.partial) + kWarps * kMaxRows, n, segment.in.cols,
-                            segment.in.epsilon);
-      if (uniform(turn.keeps) != 0)
-        finish_kept(&segment, turn.staged(), shared_at<const float>(plan.partial) + kWarps * kMaxRows);
+    {
+      const Segment& segment = job_at(plan, place_here(plan)->product).segment;
+      const Space space = load_words(&segment.space);
+      const Batch batch = batch_here(plan, space, kind, share.count);
+      OneMatrix some{batch.end - done, 0};
+      if (space.rows_apart > 0 && !simple) some = one_matrix(plan, segment, done, some.tiles);
+      const int tile_floats = (kWarps * 16 * subtiles_of(way)) << space.rows_log;
+      multiply_any<kTiles>(plan, way, space, share, some.further, some.tiles,
+                           batch.last && done + some.tiles == batch.end, awaits, stream,
+                           shared_at<float>(batch.sums) + (done - batch.round) * tile_floats);
+      done += some.tiles;
+      awaits = false;
     }
-    __syncthreads();
-#pragma unroll 1
-    for (int i = own; i < results;) {
-      if (result.parts >= 0) finish_result(segment, result, rows_log, turn.first_row + n, factor);
-      i += kBlockThreads >> rows_log;
-      result = find_result(plan, segment, turn, round, sums, n, i, results);
-    }
-    if (last && turn.more == 0) {
-      arrive(step, kept.phase);
-      break;
-    }
+    const int product = place_here(plan)->product;
+    const Segment& segment = job_at(plan, product).segment;
+    const TileTurn& turn = turn_here(plan, product, kind);
+    const Batch batch = batch_here(plan, segment.space, kind, share.count);
+    if (!simple && done < batch.end) continue;
+    if (batch.last) tell_taken(plan, stream);
+    finish_batch(plan, segment, turn, batch, kind);
+    if (simple || uniform(batch.last && turn.more == 0 ? 1 : 0) != 0) break;
     // With one half nobody may overtake.
-    if (kept.half_floats > 0) {
-      half ^= 1;
-    } else {
-      __syncthreads();
+    const int half_floats = segment.space.half_floats;
+    if (half_floats == 0) __syncthreads();
+    __syncwarp();
+    if (thread_here() % 32 == 0) {
+      TileWalk* walk = walk_here(plan);
+      walk->round = batch.round + segment.space.batch;
+      walk->turn.half = place_here(plan)->half = turn.half ^ (half_floats > 0 ? 1 : 0);
     }
-    if (last) break;
-    round += kept.batch;
-    tiles = min(kept.batch, walk.left);
-    last = round + kept.batch >= kept.rounds;
-    sums = kept.sums + half * kept.half_floats * 4;
+    __syncwarp();
+    if (uniform(batch.last ? 1 : 0) == 0) continue;
+    stream.fill(plan);
+    keep_stream(plan, stream);
+    return true;
   }
-  if (thread_here() % 32 == 0) place_here(plan)->half = half;
-  fill(step, stream);
+  arrive(step, (kind & Duty::kFew) != 0);
+  stream.fill(plan);
   keep_stream(plan, stream);
+  return false;
 }
 
 }  // namespace slip::backend::cuda

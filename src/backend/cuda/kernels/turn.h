@@ -1,4 +1,5 @@
-// What a block has to do for a product, turn by turn, and each of its warps.
+// What a block has to do for a product, turn by turn. Most products are one turn, which the host has worked
+// out (Duty::kSimple); others are worked out here before each turn.
 #pragma once
 
 #include "backend/cuda/kernels/meeting.h"
@@ -6,77 +7,82 @@
 
 namespace slip::backend::cuda {
 
-/// Not to multiply, so that a benchmark sees what the weights cost; and the ways to do it, as
-/// Segment::multiplying.
-__host__ __device__ constexpr int passing_on(int subtiles) {
-  return -subtiles;
-}
+/// The ways to multiply, as Segment::multiplying; and not to, so that a benchmark sees what the weights cost.
+/// Odd ones take two subtiles at a time.
 __host__ __device__ constexpr int multiplying(Format format, int groups, int subtiles) {
   const int kind = format == Format::kBf16 ? 4 : (format == Format::kAffine8 ? 2 : 0) + groups - 1;
   return 2 * kind + subtiles - 1;
 }
-
-/// What the warps of a block take at once: tiles that follow one another times the rows of a pass.
-struct TileTurn {
-  Run run;
-  int first_row, rows;
-  int half;   // of the sums, which one comes first, where they are kept twice
-  int keeps;  // not 0: the rows are this block's to keep, normed
-  int more;   // not 0: something follows
-
-  __device__ __forceinline__ StagedRows staged() const { return {first_row, rows, run.listed}; }
-};
-
-/// What a warp has to do for a turn. It is worked out before blocks meet, where all of it is known, and waits
-/// in shared memory while rows are staged.
-struct alignas(16) TileWalk {
-  int segment;  // where in shared memory it is described
-  int phase;
-  int left;            // of its tiles, those that are still to come
-  Pieces pieces;       // of a tile
-  int way;             // to multiply
-  int rows_log;        // of the step
-  int starts, biases;  // of the staged rows
-  // Before and after multiplying:
-  int stages;                      // that the tiles come in
-  int rounds, batch, half_floats;  // of all warps; see Segment
-  int sums;
-  int rows_apart;
-  // Where matrices have rows of their own: the tiles, counted from the first one of the turn's first matrix.
-  Tiles own;
-  int matrix_tiles, tile_floats;  // of a matrix, and from the sums of a tile to those of the next
-  TileTurn turn;
-  int unused;
-};
-__device__ __forceinline__ TileWalk walk_of(const StepArguments& step, const Place& at,
-                                            const Segment& segment, int warp, const TileTurn& turn) {
-  const Tiles own = own_tiles(warp >> segment.parts_log, slots_log_of(segment), turn.run.count);
-  const Pieces pieces = own_pieces(segment, warp);
-  const int both = segment.matrix.subtiles == 1 ? 1 : 0;  // two pieces of one subtile are a stage
-  const int slots_log = slots_log_of(segment);
-  return {
-      .segment = segment_place(step.plan, at.product),
-      .phase = at.phase,
-      .left = own.count,
-      .pieces = pieces,
-      .way = (step.skipped & kSkipMultiply) == 0 ? segment.multiplying : passing_on(segment.matrix.subtiles),
-      .rows_log = segment.rows_log,
-      .starts = segment.starts,
-      .biases = segment.biases,
-      .stages = own.count * ((pieces.end - pieces.begin + both) >> both),
-      .rounds = (turn.run.count + (1 << slots_log) - 1) >> slots_log,
-      .batch = segment.batch,
-      .half_floats = segment.half_floats,
-      .sums = segment.sums,
-      .rows_apart = segment.rows_apart,
-      .own = {turn.run.tile + own.first, own.count},
-      .matrix_tiles = segment.matrix.tiles,
-      .tile_floats = (kWarps * 16 * segment.matrix.subtiles) << segment.rows_log,
-      .turn = turn,
-      .unused = 0};
+__host__ __device__ constexpr int passing_on(int subtiles) {
+  return multiplying(Format::kBf16, 0, 2) + subtiles;
 }
+__host__ __device__ constexpr int subtiles_of(int way) {
+  return way % 2 + 1;
+}
+
+/// A turn that had to be worked out, and a warp's share of it. In shared memory, every warp its own.
+struct alignas(16) TileWalk {
+  TileTurn turn;
+  WarpShare share;
+  int round = 0;  // of tiles, the first of those at hand
+  int unused[3] = {};
+};
 __device__ __forceinline__ TileWalk* walk_here(const SharedPlan& plan) {
   return shared_at<TileWalk>(plan.walks) + thread_here() / 32;
+}
+
+/// The turn at hand. `kind`: that of the duty.
+__device__ __forceinline__ const TileTurn& turn_here(const SharedPlan& plan, int product, int kind) {
+  return (kind & Duty::kSimple) != 0 ? duty_at(plan, product).turn : walk_here(plan)->turn;
+}
+__device__ __forceinline__ WarpShare share_here(const SharedPlan& plan, int product, int kind) {
+  return load_words((kind & Duty::kSimple) != 0 ? &job_at(plan, product).shares[thread_here() / 32]
+                                                : &walk_here(plan)->share);
+}
+
+/// The next turn of a block; `at` is behind it afterwards.
+__device__ __forceinline__ TileTurn next_turn(const OwnJob& job, Place& at) {
+  TileTurn turn;
+  turn.run = run_from(job.segment, at.tile, at.end);
+  turn.first_row = at.pass * job.frame.rows_per_pass;
+  turn.rows = min(job.frame.rows_per_pass, job.frame.rows - turn.first_row);
+  turn.half = at.half;
+  at.tile += turn.run.count;
+  if (at.tile == at.end) {
+    at.tile = at.first;
+    ++at.pass;
+  }
+  turn.more = at.pass < job.frame.passes ? 1 : 0;
+  return turn;
+}
+
+/// Works out the next turn of a product that is not simple; false where the block has none. `again`: it is
+/// not the first. Not inlined: few products of a single row need it.
+__device__ __noinline__ inline bool begin_turn(int arguments, bool again) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const SharedPlan& plan = step.plan;
+  Place at = load_words(place_here(plan));
+  const OwnJob& job = job_at(plan, at.product);
+  if (again) {
+    look_now(arguments, at.product);  // the scout has found the first kRunsKept runs
+  } else {
+    const Duty& duty = duty_at(plan, at.product);
+    at.first = at.tile = duty.first;
+    at.end = duty.end;
+    at.pass = 0;
+    if (at.first >= at.end) return false;
+  }
+  TileWalk walk;
+  walk.turn = next_turn(job, at);
+  walk.turn.rounds = rounds_of(job.segment, walk.turn.run.count);
+  walk.share = warp_share(job.segment, thread_here() / 32, walk.turn.run.count);
+  __syncwarp();
+  if (thread_here() % 32 == 0) {
+    store_words(walk_here(plan), walk);
+    keep_progress(plan, at);
+  }
+  __syncwarp();
+  return true;
 }
 
 }  // namespace slip::backend::cuda

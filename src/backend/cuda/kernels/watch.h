@@ -21,8 +21,8 @@ struct alignas(16) StuckReport {
 /// At the start of shared memory.
 struct Watch {
   StuckReport* report;
-  int phase;    // the latest that all blocks have begun
-  int missing;  // blocks, at the meeting before the next one
+  int phase;    // that the block has begun, or waits to begin
+  int missing;  // blocks, at the meeting before it
 };
 
 }  // namespace slip::backend::cuda
