@@ -260,7 +260,6 @@ struct SharedPlan {
   int streams = 0;    // [kWarps] Stream; see stream.h
   int lookouts = 0;   // [kWarps] Lookout, and what it has found:
   int runs = 0;       // [kWarps][kRunsKept] TileRun
-  int taken = 0;      // [kWarps] ints: of them, how many are used up; see tell_taken()
   int list = 0;       // int: the number of the list of matrices that is known; -1 = none
   int places = 0;     // [kWarps] Place; see meeting.h
   int walks = 0;      // [kWarps] TileWalk; see turn.h

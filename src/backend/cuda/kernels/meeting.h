@@ -17,14 +17,17 @@ __device__ __forceinline__ int phase_at(const SharedPlan& plan, int which) {
 /// and each another one, because arriving takes until all that was written is in its place.
 inline constexpr int kArrivingWarp = kWarps - 3, kMeetingWarp = kWarps - 5, kBringingWarp = kWarps - 1,
                      kScoutWarp = kWarps - 2;
+inline constexpr int kFewWarp = kWarps - 4;  // has the results of a block that has few
 
 /// Where a warp is: what it must remember from one part of a phase to the next, the same for all its lanes.
 /// In shared memory, every warp its own: registers are short while rows are staged, and what the compiler
 /// puts on the stack instead comes back from the second-level cache, because each meeting empties the first.
 struct alignas(16) Place {
-  int phase = 0, product = 0;  // -1 = none
-  int half = 0;                // of a product's sums
-  uint32_t brought = 0;        // tiles of keys by bulk copies so far (attend_teams.h), modulo 2
+  static constexpr int kAgain = 1 << 30;
+  int phase = 0;         // with kAgain where a product has another turn
+  int product = 0;       // -1 = none
+  int job = 0;           // where in shared memory that is described
+  uint32_t brought = 0;  // tiles of keys by bulk copies so far (attend_teams.h), modulo 2
   // Of a product of several turns: the tiles that are this block's, and where it goes on.
   int first = 0, end = 0, tile = 0, pass = 0;
 };
@@ -44,10 +47,16 @@ __device__ __forceinline__ void keep_progress(const SharedPlan& plan, const Plac
 __device__ __forceinline__ void enter_phase(const SharedPlan& plan, int phase, int product) {
   __syncwarp();  // all lanes know where they were
   if (thread_here() % 32 == 0) {
-    place_here(plan)->phase = phase;
-    place_here(plan)->product = product;
+    Place* place = place_here(plan);
+    place->phase = phase;
+    place->product = product;
+    place->job = job_place(plan, product);
   }
   __syncwarp();
+}
+/// The job of the product at hand.
+__device__ __forceinline__ const OwnJob& job_here(const SharedPlan& plan) {
+  return *shared_at<const OwnJob>(place_here(plan)->job);
 }
 
 /// Waits until phases 0 .. now - 1 are over everywhere. All threads of the block. `kUnderWay`: the latest
@@ -79,10 +88,10 @@ struct Meeting {
 };
 
 /// The block is done with the phase at hand as soon as all its warps have called this; only the one that says
-/// so waits for the others. `alone`: what the block wrote since its last barrier is all of the first warp,
-/// which says so and waits for nobody.
+/// so waits for the others. `alone`: what the block wrote since its last barrier is all of one warp
+/// (Duty::kFew), which says so and waits for nobody.
 __device__ __forceinline__ void arrive(const StepArguments& step, bool alone = false) {
-  const bool speaks = uniform(thread_here() / 32) == (alone ? 0 : kArrivingWarp);
+  const bool speaks = uniform(thread_here() / 32) == (alone ? kFewWarp : kArrivingWarp);
   const int over = place_here(step.plan)->phase;
   gather_warp(shared_at<Arrival>(step.plan.done), static_cast<uint32_t>(over) & 1, speaks && !alone);
   if (!speaks || thread_here() % 32 != 0) return;
@@ -91,9 +100,9 @@ __device__ __forceinline__ void arrive(const StepArguments& step, bool alone = f
 }
 
 /// If other blocks never came to the meeting before the phase that is over, whatever it did is void: gives
-/// up. In meet() that would take registers from products and attention.
+/// up. In meet() that would take registers from products and attention. By the warp that has waited.
 __device__ __forceinline__ void check_meeting(const SharedPlan& plan) {
-  if (thread_here() != kMeetingWarp * 32) return;
+  if (thread_here() % 32 != 0) return;
   auto& watch = *shared_at<Watch>(plan.watch);
   if (watch.missing == 0) return;
   --watch.phase;  // which all have begun

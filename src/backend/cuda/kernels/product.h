@@ -31,10 +31,10 @@ __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
 }
 
 /// A turn of product `product` of the step, as phase `now`; its job is in shared memory. Most products are
-/// one turn. `again`: it is not the first. True when there are more; else the block has arrived at the
-/// meeting behind it.
+/// one turn. `again`: it is not the first. If there are more, the warp's place says so (Place::kAgain); else
+/// the block has arrived at the meeting behind it.
 template <int kTiles>
-__device__ __forceinline__ bool run_product(const StepArguments& step, int now, int product, bool again) {
+__device__ __forceinline__ void run_product(const StepArguments& step, int now, int product, bool again) {
   const SharedPlan& plan = step.plan;
   const int kind = uniform(duty_at(plan, product).kind);
   if ((kind & (Duty::kSimple | Duty::kLearns)) != Duty::kSimple) [[unlikely]] {
@@ -52,14 +52,17 @@ __device__ __forceinline__ bool run_product(const StepArguments& step, int now, 
         __syncthreads();  // the scout may go on when all have seen what he found
       }
       arrive(step);
-      fill_kept(step);
-      return false;
+      return fill_kept(step);
     }
     product = place_here(plan)->product;
   }
   stage_turn<kTiles>(step, now, product, kind);
   __syncwarp();
-  return run_turn<kTiles>(step, kind);
+  if ((kind & Duty::kSimple) != 0) {
+    run_simple<kTiles>(step, kind);
+  } else {
+    run_batches<kTiles>(plan.arguments, kind);
+  }
 }
 
 }  // namespace slip::backend::cuda

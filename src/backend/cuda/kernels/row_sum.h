@@ -26,10 +26,17 @@ struct RowSum {
   const int thread = thread_here(), col = 4 * thread, cols = in.cols;
   Four branch_weights = {};
   Four x[kRows] = {}, branch[kRows] = {};
+  const float *row_from = nullptr, *branch_from = nullptr;  // of a single row: see aim()
 
   __device__ __forceinline__ RowSum(const Input& input, float* space, int branch_parts)
       : in(input), partial(space), parts(branch_parts) {}
 
+  /// Before the blocks meet: where a single row comes from.
+  __device__ __forceinline__ void aim(int source, int row) {
+    static_assert(kRows == 1);
+    row_from = source < 0 ? nullptr : in.rows + source * static_cast<int>(in.stride);
+    if constexpr (kBranch) branch_from = in.branch + row * static_cast<int>(in.branch_stride);
+  }
   __device__ __forceinline__ void load_weights() {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
@@ -43,9 +50,13 @@ struct RowSum {
                                          bool keeps) {
     // The branch of several rows may be many parts, which need registers first.
     if constexpr (kBranch && kRows > 1) load_branch(left, row);
+    if constexpr (kRows == 1) {
+      read(x[0], row_from, row_from != nullptr);
+    } else {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      read(x[r], in.rows + sources[r] * static_cast<int>(in.stride), sources[r] >= 0);
+      for (int r = 0; r < kRows; ++r)
+        read(x[r], in.rows + sources[r] * static_cast<int>(in.stride), sources[r] >= 0);
+    }
     if constexpr (kBranch && kRows == 1) load_branch(left, row);
     if constexpr (kAdded == Branch::kMixture)
       mix_experts<kTurns>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
@@ -79,7 +90,7 @@ struct RowSum {
   /// The sum of the branch's parts, in their order. All parts of some rows are under way at once.
   __device__ __forceinline__ void load_branch(int left, int row) {
     const int stride = static_cast<int>(in.branch_stride);
-    const float* from = in.branch + row * stride;
+    const float* from = kRows == 1 ? branch_from : in.branch + row * stride;
     constexpr int kAtOnce = kTurns == 1 ? kRows : kTurns == 2 && kRows > 1 ? 2 : 1;
 #pragma unroll
     for (int some = 0; some < kRows; some += kAtOnce) {
@@ -109,15 +120,17 @@ struct RowSum {
       to[i] = make_float4(to[i].x + more[i].x, to[i].y + more[i].y, to[i].z + more[i].z, to[i].w + more[i].w);
   }
 
+  __device__ static __forceinline__ float squares_in(const Four& values) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) sum = squares_of(values[i], sum);
+    return sum;
+  }
   __device__ __forceinline__ void leave_squares(float* to, const Four (&values)[kRows], int first) const {
     constexpr int kLanes = 32 / kRows;  // that have the sum of a row
     float sums[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      sums[r] = 0;
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i) sums[r] = squares_of(values[r][i], sums[r]);
-    }
+    for (int r = 0; r < kRows; ++r) sums[r] = squares_in(values[r]);
     const float sum = warp_sum_of(sums);
     const int lane = thread % 32;
     if (lane % kLanes == 0) *partial_of(to, first + lane / kLanes, thread / 32) = sum;
@@ -150,6 +163,7 @@ __device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting
   }
   RowSum<1, kTurns, kAdded> sum{in, shared_at<float>(step.plan.partial), uniform(in.branch_parts)};
   sum.load_weights();
+  sum.aim(row, row);
   meeting.hold(step);
   const int source[1] = {row};
   sum.sum_up(0, 1, source, row, true);

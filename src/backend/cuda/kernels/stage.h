@@ -29,6 +29,12 @@ __host__ __device__ constexpr int swizzle(int columns) {
 }
 inline constexpr int kStageAlignment = 512;  // so places may be swizzled as such: the operands of 32 columns
 
+/// Where the description of a product is.
+__device__ __forceinline__ int job_place(const SharedPlan& plan, int product) {
+  return plan.jobs +
+         static_cast<int>(sizeof(OwnJob)) * static_cast<int>(static_cast<unsigned>(product) % kJobsKept);
+}
+
 /// Where the rows of a product lie in shared memory.
 struct Stage {
   int rows = 0, starts = 0, biases = 0, end = 0;

@@ -103,15 +103,36 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   /// As RowSum::sum_up().
   __device__ __forceinline__ void run(int first, int left, const int (&sources)[kRows], int row, bool keeps) {
     this->sum_up(first, left, sources, row, keeps);
+    float* squares = partial + kWarps * kMaxRows;
+    SquareSum sum;
     if constexpr (kNormed) {
-      this->leave_squares(partial + kWarps * kMaxRows, x, first);
+      if constexpr (kRows == 1) {
+        sum.value = Sum::squares_in(x[0]);
+      } else {
+        this->leave_squares(squares, x, first);
+      }
       weigh();
       if (keeps) this->keep(segment.keep_normed, segment.keep_normed_stride, row, left);
     }
-    put(first);
+    put(first, sum);
+    if constexpr (kNormed && kRows == 1) {
+      if (thread % 32 == 0) *partial_of(squares, first, thread / 32) = sum.value;
+    }
   }
 
  private:
+  /// The sum of a warp's squares, as warp_sum() makes it, a step at a time beside those of another sum: two
+  /// shuffles under way take as long as one. Nothing of several rows, whose shuffles are shared already.
+  struct SquareSum {
+    float value = 0;
+    __device__ __forceinline__ void step(int mask) {
+      if constexpr (kNormed && kRows == 1) value += shuffle_xor(value, mask);
+    }
+    __device__ __forceinline__ void all_steps() {
+#pragma unroll
+      for (int mask = 16; mask > 0; mask /= 2) step(mask);
+    }
+  };
   __device__ __forceinline__ void weigh() {
     const float scale = segment.norm_scale;
 #pragma unroll
@@ -125,11 +146,14 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
     }
   }
   /// The rows as operands, as put_four() and put_group() do it; where they go is known before.
-  __device__ __forceinline__ void put(int first) const {
+  __device__ __forceinline__ void put(int first, SquareSum& squares) const {
     const int tile = first / 4, above = first % 4;  // rows
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
-      if (i * kTurnCols + (col & ~127) >= padded) break;  // the same for a whole warp
+      if (i * kTurnCols + (col & ~127) >= padded) {  // the same for a whole warp
+        if (i == 0) squares.all_steps();
+        break;
+      }
       const bool inside = i * kTurnCols + col < padded;
       float sums[2 * kRows];
 #pragma unroll
@@ -147,20 +171,26 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
         sums[2 * r] = bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high));
         sums[2 * r + 1] = bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low));
       }
-      if (groups > 0) put_sums(sums, inside, i * kTurnCols / 64 * groups, tile, above);
+      if (groups == 0) {
+        if (i == 0) squares.all_steps();
+        continue;
+      }
+      SquareSum none;
+      put_sums(sums, inside, i * kTurnCols / 64 * groups, tile, above, i == 0 ? squares : none);
     }
   }
   /// Sums of a thread's columns, [row][high, low], to their groups; `before`: groups of the turns before.
   __device__ __forceinline__ void put_sums(const float (&sums)[2 * kRows], bool inside, int before, int tile,
-                                           int above) const {
+                                           int above, SquareSum& squares) const {
     // Each shuffle adds up half of the sums that are left, until a thread has one of them.
-    float left[kRows];
+    float left[kRows], other[kRows];
     int mask = 1;
     const bool odd = thread % 2 != 0;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      left[r] =
-          (odd ? sums[2 * r + 1] : sums[2 * r]) + shuffle_xor(odd ? sums[2 * r] : sums[2 * r + 1], mask);
+    for (int r = 0; r < kRows; ++r) other[r] = shuffle_xor(odd ? sums[2 * r] : sums[2 * r + 1], mask);
+    squares.step(16);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) left[r] = (odd ? sums[2 * r + 1] : sums[2 * r]) + other[r];
     mask = 2;
 #pragma unroll
     for (int count = kRows / 2; count > 0; count /= 2, mask *= 2) {
@@ -172,9 +202,17 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
       }
     }
 #pragma unroll
-    for (; mask < 8; mask *= 2) left[0] += shuffle_xor(left[0], mask);
-    if (groups == 1) left[0] += shuffle_xor(left[0], 8);
-    const Split total = split_bf16(left[0] + shuffle_xor(left[0], 1), 0);
+    for (; mask < 8; mask *= 2) {
+      const float more = shuffle_xor(left[0], mask);
+      squares.step(16 / mask);
+      left[0] += more;
+    }
+    const float more = shuffle_xor(left[0], 8);
+    squares.step(2);
+    if (groups == 1) left[0] += more;
+    const float low = shuffle_xor(left[0], 1);
+    squares.step(1);
+    const Split total = split_bf16(left[0] + low, 0);
     if (!inside || places.copy >= 2) return;
     auto* start = shared_at<float>(places.starts + (before * kTiles + tile) * 64 + above * 8);
     *start = places.offset * left[0];
@@ -210,6 +248,7 @@ __device__ __forceinline__ void stage_one(const Staging& how, const Segment& seg
     const int source[1] = {source_of(segment.in, how.chosen(), how.rows, 0)};
     KnownRows<1, 1, kFrom % 4, static_cast<Branch>(kFrom / 8), (kFrom & 4) != 0> one{segment, how};
     one.load_weights();
+    one.aim(source[0], how.rows.first);
     how.meet_others();
     one.run(0, 1, source, how.rows.first, block_here() == 0);
   }

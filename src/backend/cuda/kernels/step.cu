@@ -107,8 +107,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.streams = plan.arguments + align(sizeof(StepArguments));
   plan.lookouts = plan.streams + align(kWarps * sizeof(Stream));
   plan.runs = plan.lookouts + align(kWarps * sizeof(Lookout));
-  plan.taken = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
-  plan.list = plan.taken + align(kWarps * 4);
+  plan.list = plan.runs + align(kWarps * kRunsKept * sizeof(TileRun));
   plan.places = plan.list + align(sizeof(int));
   plan.walks = plan.places + align(kWarps * sizeof(Place));
   plan.duties = plan.walks + align(kWarps * sizeof(TileWalk));
@@ -122,7 +121,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
   plan.work = stage_aligned(plan.sums + plan.sum_floats * 4);
   plan.ring = align(plan.work + work);
-  static_assert((kMostSlots + 1) * sizeof(Arrival) <= kArrivalBytes);  // and one for keys
+  static_assert(kMostSlots * sizeof(Arrival) <= taken_place(0));  // and one for keys at the end
   const int room = (limit - plan.ring) / kWarps - ring_bytes(0, 0);
   plan.slots = std::clamp(room / plan.slot_bytes, 0, kMostSlots);
   plan.end = plan.ring + kWarps * ring_bytes(plan.slots, plan.slot_bytes);

@@ -80,7 +80,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     for (int i = 0; i < plan.slots; ++i) arrival_init(shared_at<Arrival>(stream.ring) + i);
     arrival_init(rows_arrival(plan, thread));
     shared_at<Place>(plan.places)[thread] = Place();
-    shared_at<int>(plan.taken)[thread] = 0;
+    *shared_at<int>(taken_place(stream.ring)) = 0;
     shared_at<Lookout>(plan.lookouts)[thread] = Lookout();
   }
   if (thread == 0) {
@@ -104,9 +104,11 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
 /// After phase `over`, when this block has arrived: prepares what does not depend on the others, the
 /// descriptions after the next ones.
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over) {
-  check_meeting(step.plan);
   const int warp = uniform(thread_here() / 32);
-  if (warp != kScoutWarp && warp != kBringingWarp) return;
+  static_assert(kMeetingWarp < kScoutWarp && kScoutWarp < kBringingWarp);
+  if (warp < kMeetingWarp) return;
+  if (warp == kMeetingWarp) check_meeting(step.plan);
+  if (warp < kScoutWarp) return;
   const int product = uniform(place_here(step.plan)->product);
   if (warp == kScoutWarp) {
     if (product >= 0) scout(step, product + kJobsKept - 2);
@@ -129,15 +131,15 @@ template <int kTiles>
 __device__ __forceinline__ void run_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   start_step(step);
-  int now = 0;
-  bool again = false;  // a product has another turn
+  int at = 0;
 #pragma unroll 1
   while (true) {
+    const int now = at & ~Place::kAgain;
     const PhaseHead head = load_words(shared_at<const PhaseHead>(phase_at(plan, now)));
     const auto kind = static_cast<StepKind>(uniform(static_cast<int>(head.kind)));
     enter_phase(plan, now, head.product);
     if (kind == StepKind::kProduct) {
-      again = run_product<kTiles>(step, now, head.product, again);
+      run_product<kTiles>(step, now, head.product, (at & Place::kAgain) != 0);
     } else {
       if (kind == StepKind::kAttend) {
         // It begins before the blocks meet, while other warps of this one may be in the phase before. Of a
@@ -153,13 +155,14 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
       }
       arrive(step);
     }
-    now = uniform(place_here(plan)->phase);
-    if (again) continue;
-    leave_phase(step, now);
-    if (++now == step.phase_count) break;
+    at = uniform(place_here(plan)->phase);
+    if ((at & Place::kAgain) != 0) [[unlikely]]
+      continue;
+    leave_phase(step, at);
+    if (++at == step.phase_count) break;
   }
   copy_wait<0>();
-  if (step.clocks != nullptr && block_here() == 0) meet(step, now);
+  if (step.clocks != nullptr && block_here() == 0) meet(step, at);
 }
 
 }  // namespace slip::backend::cuda

@@ -33,7 +33,7 @@ __device__ __forceinline__ Run run_from(const Segment& segment, int tile, int en
 }
 
 __device__ __forceinline__ const OwnJob& job_at(const SharedPlan& plan, int product) {
-  return shared_at<const OwnJob>(plan.jobs)[static_cast<unsigned>(product) % kJobsKept];
+  return *shared_at<const OwnJob>(job_place(plan, product));
 }
 __device__ __forceinline__ const Duty& duty_at(const SharedPlan& plan, int product) {
   return shared_at<const Duty>(plan.duties)[static_cast<unsigned>(product) % kDutiesKept];
@@ -125,7 +125,10 @@ __device__ __forceinline__ void look_ahead(const SharedPlan& plan, int warp, int
 }
 
 /// A warp's ring: the arrivals of its places, and behind them the places.
-inline constexpr int kArrivalBytes = 128;
+inline constexpr int kArrivalBytes = 128;  // and behind them how many runs its warp says it has taken
+__host__ __device__ constexpr int taken_place(int ring) {
+  return ring + kArrivalBytes - 32;
+}
 __host__ __device__ constexpr int ring_bytes(int slots, int slot_bytes) {
   return kArrivalBytes + slots * slot_bytes;
 }
@@ -241,9 +244,8 @@ __device__ __forceinline__ void keep_stream(const SharedPlan& plan, const Stream
 }
 /// Tells the scout how many runs this warp has taken. Before a barrier of the block, after which the scout
 /// may look until the warp multiplies again.
-__device__ __forceinline__ void tell_taken(const SharedPlan& plan, const Stream& stream) {
-  const int thread = thread_here();
-  if (thread % 32 == 0) shared_at<int>(plan.taken)[thread / 32] = stream.taken;
+__device__ __forceinline__ void tell_taken(const Stream& stream) {
+  if (thread_here() % 32 == 0) *shared_at<int>(taken_place(stream.ring)) = stream.taken;
 }
 
 /// By the scout, after all warps have told what they have taken: what comes next, of products up to `last`.
@@ -252,7 +254,8 @@ __device__ __forceinline__ void tell_taken(const SharedPlan& plan, const Stream&
 __device__ __forceinline__ void scout(const StepArguments& step, int last) {
   const int lane = thread_here() % 32;
   if (lane < kWarps)
-    look_ahead(step.plan, lane, min(last, step.streamed - 1), shared_at<const int>(step.plan.taken)[lane]);
+    look_ahead(step.plan, lane, min(last, step.streamed - 1),
+               *shared_at<const int>(taken_place(streams(step.plan)[lane].ring)));
 }
 
 /// By every warp: what has become known is put under way.

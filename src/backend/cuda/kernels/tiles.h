@@ -148,49 +148,34 @@ __device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows 
   }
 }
 
-/// What a warp has to do until the block meets to add up sums, and where those go.
-struct Batch {
-  int round;  // of tiles, the first one,
-  int end;    // and of the warp's own tiles the one behind the last
-  int sums;
-  bool last;  // nothing of the turn follows
-};
-__device__ __forceinline__ Batch batch_here(const SharedPlan& plan, const Space& space, int kind, int count) {
-  if ((kind & Duty::kSimple) != 0) return {0, count, space.sums, true};
-  const TileWalk& walk = *walk_here(plan);
-  const bool last = walk.round + space.batch >= walk.turn.rounds;
-  return {walk.round, last ? count : min(count, walk.round + space.batch),
-          space.sums + walk.turn.half * space.half_floats * 4, last};
+/// More weights under way, where those of this turn are not all: most rings were filled when the product
+/// before was over.
+__device__ __forceinline__ void fill_for(const SharedPlan& plan, const WarpShare& share, int way,
+                                         Stream& stream) {
+  if (stream.under_way == plan.slots) return;
+  const int both = subtiles_of(way) == 1 ? 1 : 0;  // two pieces of one subtile are a stage
+  if (stream.left > 0 || stream.under_way < share.count * ((share.piece_end - share.piece + both) >> both))
+    stream.fill(plan);
 }
 
-/// Of `tiles` tiles from a warp's number `done` on those of one matrix, and how far behind the first one's
-/// its rows are, where every matrix has rows of its own.
-struct OneMatrix {
-  int tiles, further;
-};
-__device__ __forceinline__ OneMatrix one_matrix(const SharedPlan& plan, const Segment& segment, int done,
-                                                int tiles) {
-  const TileWalk& walk = *walk_here(plan);
-  const int tile = walk.turn.run.tile + walk.share.first + done,
-            matrix = quotient(tile, segment.matrix.tiles);
-  return {min(tiles, (matrix + 1) * segment.matrix.tiles - tile), matrix * segment.space.rows_apart};
-}
-
-/// The results of a batch: sums of tiles that the warps of the block have left, or leave before its next
-/// barrier.
-__device__ __forceinline__ void finish_batch(const SharedPlan& plan, const Segment& segment,
-                                             const TileTurn& turn, const Batch& batch, int kind) {
-  const int rows_log = segment.space.rows_log, n = thread_here() & ((1 << rows_log) - 1),
-            own = thread_here() >> rows_log;
-  const int results = min(segment.space.batch, turn.rounds - batch.round)
-                      << (slots_log_of(segment) + results_log_of(segment));
-  // While the others multiply.
-  Result result = find_result(plan, segment, turn, batch.round, batch.sums, n, own, results);
+/// The results of rounds `first` .. `end` - 1 of a turn's tiles, whose sums the warps of the block have left,
+/// or leave before its next barrier. What can be known before that is looked up while others multiply. `few`:
+/// one warp has all results.
+__device__ __forceinline__ void finish_rounds(const SharedPlan& plan, const Segment& segment,
+                                              const TileTurn& turn, int first, int end, int sums, int kind,
+                                              bool few) {
+  const int thread = few ? thread_here() - kFewWarp * 32 : thread_here();
+  if (few && uniform(thread < 0 || thread >= 32 ? 1 : 0) != 0) {
+    if ((kind & Duty::kKeeps) == 0) return __syncthreads();
+  }
+  const int rows_log = segment.space.rows_log, n = thread & ((1 << rows_log) - 1), own = thread >> rows_log;
+  const int results = own < 0 ? own : (end - first) << (slots_log_of(segment) + results_log_of(segment));
+  Result result = find_result(plan, segment, turn, first, sums, n, own, results);
   float factor = 1;
   if (segment.normed) {
     const auto* squares = shared_at<const float>(plan.partial) + kWarps * kMaxRows;
     if (own < results && n < turn.rows) factor = row_factor(squares, n, segment.in.cols, segment.in.epsilon);
-    if ((kind & Duty::kKeeps) != 0 && uniform(batch.round) == 0)
+    if ((kind & Duty::kKeeps) != 0 && uniform(first) == 0)
       finish_kept(&segment, {turn.first_row, turn.rows, 0}, squares);
   }
   __syncthreads();
@@ -199,36 +184,83 @@ __device__ __forceinline__ void finish_batch(const SharedPlan& plan, const Segme
     if (result.parts >= 0) finish_result(segment, result, rows_log, turn.first_row + n, factor);
     i += kBlockThreads >> rows_log;
     if (i >= results) break;
-    result = find_result(plan, segment, turn, batch.round, batch.sums, n, i, results);
+    result = find_result(plan, segment, turn, first, sums, n, i, results);
   }
 }
 
-/// The turn at hand: its tiles times the staged rows, which are awaited here, and what becomes of the sums.
-/// If nothing follows, the block arrives as soon as the results are written; else true. What is not needed
-/// while the warp multiplies is read again from shared memory.
+/// A simple turn (Duty::kSimple): its tiles times the staged rows, which are awaited here, and what becomes
+/// of the sums. The block arrives as soon as the results are written. What is not needed while the warp
+/// multiplies is read again from shared memory.
 template <int kTiles>
-__device__ __forceinline__ bool run_turn(const StepArguments& step, int kind) {
+__device__ __forceinline__ void run_simple(const StepArguments& step, int kind) {
   const SharedPlan& plan = step.plan;
-  const bool simple = (kind & Duty::kSimple) != 0;
-  const int way = Duty::multiplying(kind);
-  const WarpShare share = share_here(plan, place_here(plan)->product, kind);
-  Stream stream = load_stream(plan);
-  // Most rings were filled when the product before was over.
-  if (stream.under_way < plan.slots) {
-    const int both = subtiles_of(way) == 1 ? 1 : 0;  // two pieces of one subtile are a stage
-    if (stream.left > 0 || stream.under_way < share.count * ((share.piece_end - share.piece + both) >> both))
-      stream.fill(plan);
+  Stream stream;
+  {
+    const OwnJob& job = job_here(plan);
+    const int way = Duty::multiplying(kind);
+    const WarpShare share = load_words(&job.shares[thread_here() / 32]);
+    const Space space = load_words(&job.segment.space);
+    stream = load_stream(plan);
+    fill_for(plan, share, way, stream);
+    multiply_any<kTiles>(plan, way, space, share, 0, share.count, true, true, stream,
+                         shared_at<float>(space.sums));
   }
+  tell_taken(stream);
+  const Place* place = place_here(plan);
+  const Segment& segment = shared_at<const OwnJob>(place->job)->segment;
+  const TileTurn& turn = duty_at(plan, place->product).turn;
+  const bool few = (kind & Duty::kFew) != 0;
+  finish_rounds(plan, segment, turn, 0, turn.rounds, segment.space.sums, kind, few);
+  arrive(step, few);
+  stream.fill(plan);
+  keep_stream(plan, stream);
+}
+
+/// What a warp has to do until the block meets to add up sums, and where those go.
+struct Batch {
+  int round;  // of tiles, the first one,
+  int end;    // and of the warp's own tiles the one behind the last
+  int sums;
+  bool last;  // nothing of the turn follows
+};
+__device__ __forceinline__ Batch batch_here(const TileWalk& walk, const Space& space) {
+  const bool last = walk.round + space.batch >= walk.turn.rounds;
+  return {walk.round, last ? walk.share.count : min(walk.share.count, walk.round + space.batch),
+          space.sums + walk.turn.half * space.half_floats * 4, last};
+}
+
+/// Of `tiles` tiles from a warp's number `done` on those of one matrix, and how far behind the first one's
+/// its rows are, where every matrix has rows of its own.
+struct OneMatrix {
+  int tiles, further;
+};
+__device__ __forceinline__ OneMatrix one_matrix(const TileWalk& walk, const Segment& segment, int done,
+                                                int tiles) {
+  const int tile = walk.turn.run.tile + walk.share.first + done,
+            matrix = quotient(tile, segment.matrix.tiles);
+  return {min(tiles, (matrix + 1) * segment.matrix.tiles - tile), matrix * segment.space.rows_apart};
+}
+
+/// A turn that is not simple, batch by batch of rounds. Not inlined: few products of a single row need it.
+template <int kTiles>
+__device__ __noinline__ void run_batches(int arguments, int kind) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const SharedPlan& plan = step.plan;
+  const int way = Duty::multiplying(kind);
+  const WarpShare share = load_words(&walk_here(plan)->share);
+  Stream stream = load_stream(plan);
+  fill_for(plan, share, way, stream);
   int done = 0;  // of the warp's tiles
   bool awaits = true;
 #pragma unroll 1
   while (true) {
     {
-      const Segment& segment = job_at(plan, place_here(plan)->product).segment;
+      const TileWalk& walk = *walk_here(plan);
+      const Segment& segment = job_here(plan).segment;
       const Space space = load_words(&segment.space);
-      const Batch batch = batch_here(plan, space, kind, share.count);
+      const Batch batch = batch_here(walk, space);
       OneMatrix some{batch.end - done, 0};
-      if (space.rows_apart > 0 && !simple) some = one_matrix(plan, segment, done, some.tiles);
+      if (space.rows_apart > 0) some = one_matrix(walk, segment, done, some.tiles);
       const int tile_floats = (kWarps * 16 * subtiles_of(way)) << space.rows_log;
       multiply_any<kTiles>(plan, way, space, share, some.further, some.tiles,
                            batch.last && done + some.tiles == batch.end, awaits, stream,
@@ -236,33 +268,32 @@ __device__ __forceinline__ bool run_turn(const StepArguments& step, int kind) {
       done += some.tiles;
       awaits = false;
     }
-    const int product = place_here(plan)->product;
-    const Segment& segment = job_at(plan, product).segment;
-    const TileTurn& turn = turn_here(plan, product, kind);
-    const Batch batch = batch_here(plan, segment.space, kind, share.count);
-    if (!simple && done < batch.end) continue;
-    if (batch.last) tell_taken(plan, stream);
-    finish_batch(plan, segment, turn, batch, kind);
-    if (simple || uniform(batch.last && turn.more == 0 ? 1 : 0) != 0) break;
+    TileWalk* walk = walk_here(plan);
+    const Segment& segment = job_here(plan).segment;
+    const Batch batch = batch_here(*walk, segment.space);
+    if (done < batch.end) continue;
+    const bool last = uniform(batch.last ? 1 : 0) != 0;
+    if (last) tell_taken(stream);
+    finish_rounds(plan, segment, walk->turn, batch.round,
+                  min(walk->turn.rounds, batch.round + segment.space.batch), batch.sums, kind, false);
+    if (last && uniform(walk->turn.more) == 0) break;
     // With one half nobody may overtake.
     const int half_floats = segment.space.half_floats;
     if (half_floats == 0) __syncthreads();
     __syncwarp();
     if (thread_here() % 32 == 0) {
-      TileWalk* walk = walk_here(plan);
       walk->round = batch.round + segment.space.batch;
-      walk->turn.half = place_here(plan)->half = turn.half ^ (half_floats > 0 ? 1 : 0);
+      walk->turn.half ^= half_floats > 0 ? 1 : 0;
     }
     __syncwarp();
-    if (uniform(batch.last ? 1 : 0) == 0) continue;
+    if (!last) continue;
+    if (thread_here() % 32 == 0) place_here(plan)->phase |= Place::kAgain;
     stream.fill(plan);
-    keep_stream(plan, stream);
-    return true;
+    return keep_stream(plan, stream);
   }
-  arrive(step, (kind & Duty::kFew) != 0);
+  arrive(step);
   stream.fill(plan);
   keep_stream(plan, stream);
-  return false;
 }
 
 }  // namespace slip::backend::cuda

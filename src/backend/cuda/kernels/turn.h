@@ -35,10 +35,6 @@ __device__ __forceinline__ TileWalk* walk_here(const SharedPlan& plan) {
 __device__ __forceinline__ const TileTurn& turn_here(const SharedPlan& plan, int product, int kind) {
   return (kind & Duty::kSimple) != 0 ? duty_at(plan, product).turn : walk_here(plan)->turn;
 }
-__device__ __forceinline__ WarpShare share_here(const SharedPlan& plan, int product, int kind) {
-  return load_words((kind & Duty::kSimple) != 0 ? &job_at(plan, product).shares[thread_here() / 32]
-                                                : &walk_here(plan)->share);
-}
 
 /// The next turn of a block; `at` is behind it afterwards.
 __device__ __forceinline__ TileTurn next_turn(const OwnJob& job, Place& at) {
@@ -46,7 +42,6 @@ __device__ __forceinline__ TileTurn next_turn(const OwnJob& job, Place& at) {
   turn.run = run_from(job.segment, at.tile, at.end);
   turn.first_row = at.pass * job.frame.rows_per_pass;
   turn.rows = min(job.frame.rows_per_pass, job.frame.rows - turn.first_row);
-  turn.half = at.half;
   at.tile += turn.run.count;
   if (at.tile == at.end) {
     at.tile = at.first;
@@ -62,7 +57,7 @@ __device__ __noinline__ inline bool begin_turn(int arguments, bool again) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
   const SharedPlan& plan = step.plan;
   Place at = load_words(place_here(plan));
-  const OwnJob& job = job_at(plan, at.product);
+  const OwnJob& job = job_here(plan);
   if (again) {
     look_now(arguments, at.product);  // the scout has found the first kRunsKept runs
   } else {
@@ -74,6 +69,7 @@ __device__ __noinline__ inline bool begin_turn(int arguments, bool again) {
   }
   TileWalk walk;
   walk.turn = next_turn(job, at);
+  if (again) walk.turn.half = walk_here(plan)->turn.half;
   walk.turn.rounds = rounds_of(job.segment, walk.turn.run.count);
   walk.share = warp_share(job.segment, thread_here() / 32, walk.turn.run.count);
   __syncwarp();
