@@ -57,12 +57,13 @@ int slices_for(const Matrix& matrix, int64_t tiles) {
 int parts_for(const PackedMatrix& packed) {
   constexpr int kProcessors = 132, kExpectedMatrices = 8;
   const double piece = packed.subtiles == 1 ? 0.27 : 0.39, round = 0.15;
-  const auto sums = [](int parts) {
-    return parts == 16 ? 1.0 : parts == 1 || parts == 8 ? 0.3 : parts == 2 ? 0.2 : 0;
-  };
   const int blocks = kProcessors / packed.slices;
   const int tiles = packed.tiles * (packed.count > 1 ? kExpectedMatrices : 1);
   const int most = (tiles + blocks - 1) / blocks;  // of a multiprocessor
+  const double eight = packed.subtiles == 1 ? 1.0 : most > 1 ? 1.5 : 0.3;
+  const auto sums = [&](int parts) {
+    return parts == 16 ? 1.0 : parts == 8 ? eight : parts == 1 ? 0.3 : parts == 2 ? 0.2 : 0;
+  };
   int best = 1;
   double lowest = 0;
   for (int parts = 1; parts <= std::min(kWarps, packed.pieces); parts *= 2) {

@@ -26,14 +26,14 @@ struct RowSum {
   const int thread = thread_here(), col = 4 * thread, cols = in.cols;
   Four branch_weights = {};
   Four x[kRows] = {}, branch[kRows] = {};
-  const float *row_from = nullptr, *branch_from = nullptr;  // of a single row: see aim()
+  const float *row_from = nullptr, *branch_from = nullptr;  // see aim()
 
   __device__ __forceinline__ RowSum(const Input& input, float* space, int branch_parts)
       : in(input), partial(space), parts(branch_parts) {}
 
-  /// Before the blocks meet: where a single row comes from.
+  /// Before the blocks meet: where the rows of a pass come from. The first is row `source` of the input, -1 =
+  /// zeros, and row `row` of the step.
   __device__ __forceinline__ void aim(int source, int row) {
-    static_assert(kRows == 1);
     row_from = source < 0 ? nullptr : in.rows + source * static_cast<int>(in.stride);
     if constexpr (kBranch) branch_from = in.branch + row * static_cast<int>(in.branch_stride);
   }
@@ -45,19 +45,15 @@ struct RowSum {
   }
 
   /// Rows `first` and so on of a pass, which are rows `row` and so on of the step; `left` of them are there,
-  /// the others become zeros. `sources`: rows of the input, -1 = zeros. `keeps`: where the input says.
-  __device__ __forceinline__ void sum_up(int first, int left, const int (&sources)[kRows], int row,
-                                         bool keeps) {
+  /// the others become zeros. `keeps`: where the input says.
+  __device__ __forceinline__ void sum_up(int first, int left, int row, bool keeps) {
     // The branch of several rows may be many parts, which need registers first.
-    if constexpr (kBranch && kRows > 1) load_branch(left, row);
-    if constexpr (kRows == 1) {
-      read(x[0], row_from, row_from != nullptr);
-    } else {
+    if constexpr (kBranch && kRows > 1) load_branch(first, left);
+    const int stride = kRows == 1 ? 0 : static_cast<int>(in.stride);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        read(x[r], in.rows + sources[r] * static_cast<int>(in.stride), sources[r] >= 0);
-    }
-    if constexpr (kBranch && kRows == 1) load_branch(left, row);
+    for (int r = 0; r < kRows; ++r)
+      read(x[r], row_from + (first + r) * stride, row_from != nullptr && there(r, left));
+    if constexpr (kBranch && kRows == 1) load_branch(first, left);
     if constexpr (kAdded == Branch::kMixture)
       mix_experts<kTurns>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
     if constexpr (kBranch) add_branch(first);
@@ -88,9 +84,9 @@ struct RowSum {
   }
 
   /// The sum of the branch's parts, in their order. All parts of some rows are under way at once.
-  __device__ __forceinline__ void load_branch(int left, int row) {
-    const int stride = static_cast<int>(in.branch_stride);
-    const float* from = kRows == 1 ? branch_from : in.branch + row * stride;
+  __device__ __forceinline__ void load_branch(int first, int left) {
+    const int stride = kRows == 1 ? 0 : static_cast<int>(in.branch_stride);
+    const float* from = branch_from + first * stride;
     constexpr int kAtOnce = kTurns == 1 ? kRows : kTurns == 2 && kRows > 1 ? 2 : 1;
 #pragma unroll
     for (int some = 0; some < kRows; some += kAtOnce) {
@@ -165,8 +161,7 @@ __device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting
   sum.load_weights();
   sum.aim(row, row);
   meeting.hold(step);
-  const int source[1] = {row};
-  sum.sum_up(0, 1, source, row, true);
+  sum.sum_up(0, 1, row, true);
 }
 /// Phase `now`: each row by a block of its own. Not inlined: only several rows need it.
 __device__ __noinline__ inline void sum_rows(int arguments, int now) {

@@ -101,8 +101,8 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   }
 
   /// As RowSum::sum_up().
-  __device__ __forceinline__ void run(int first, int left, const int (&sources)[kRows], int row, bool keeps) {
-    this->sum_up(first, left, sources, row, keeps);
+  __device__ __forceinline__ void run(int first, int left, int row, bool keeps) {
+    this->sum_up(first, left, row, keeps);
     float* squares = partial + kWarps * kMaxRows;
     SquareSum sum;
     if constexpr (kNormed) {
@@ -223,65 +223,49 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   }
 };
 
-/// Of the input, the row that is row n of the pass; -1 = none. `chosen`: of a stack, [listed][kMaxRows].
-__device__ __forceinline__ int source_of(const Input& in, const int8_t* chosen, const StagedRows& rows,
-                                         int n) {
-  if (n >= rows.count) return -1;
-  const int row = rows.first + n;
-  if (in.slots == 0) return row;
-  const int slot = chosen[rows.listed * kMaxRows + row];
-  return slot < 0 ? -1 : row * in.slots + slot;
+/// Of the input, the row that is the first of the pass; -1 = none. `chosen`: of a stack, [listed][kMaxRows].
+__device__ __forceinline__ int source_of(const Input& in, const int8_t* chosen, const StagedRows& rows) {
+  if (in.slots == 0) return rows.first;
+  const int slot = chosen[rows.listed * kMaxRows + rows.first];
+  return slot < 0 ? -1 : rows.first * in.slots + slot;
 }
 
-/// A single row, in the way the duty says: one of kFrom .. kTo - 1, which halves until one is left. What does
-/// not depend on other blocks is read before they are met.
-template <int kFrom = 0, int kTo = kLastStaging + 1>
-__device__ __forceinline__ void stage_one(const Staging& how, const Segment& segment) {
-  if constexpr (kTo - kFrom > 1) {
-    constexpr int kMiddle = (kFrom + kTo) / 2;
-    if (Duty::staging(how.kind) < kMiddle) {
-      stage_one<kFrom, kMiddle>(how, segment);
-    } else {
-      stage_one<kMiddle, kTo>(how, segment);
-    }
-  } else if constexpr (kFrom % 4 > 0 && (kFrom / 8 < 2 || (kFrom & 4) != 0)) {  // mixtures are normed
-    const int source[1] = {source_of(segment.in, how.chosen(), how.rows, 0)};
-    KnownRows<1, 1, kFrom % 4, static_cast<Branch>(kFrom / 8), (kFrom & 4) != 0> one{segment, how};
-    one.load_weights();
-    one.aim(source[0], how.rows.first);
-    how.meet_others();
-    one.run(0, 1, source, how.rows.first, block_here() == 0);
-  }
-}
-
-/// kRows rows at a time.
+/// Rows of a pass, kRows at a time, in way kWay. What does not depend on other blocks is read before they are
+/// met.
 template <int kTiles, int kWay, int kRows>
 __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segment) {
   KnownRows<kTiles, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, how};
   some.load_weights();
+  some.aim(source_of(segment.in, how.chosen(), how.rows), how.rows.first);
   how.meet_others();
+  if constexpr (kTiles == 1 && kRows != 2)
+    return some.run(0, how.rows.count, how.rows.first, block_here() == 0);
 #pragma unroll 1
-  for (int n = 0; n < how.rows.count; n += kRows) {
-    int sources[kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) sources[r] = source_of(segment.in, how.chosen(), how.rows, n + r);
-    some.run(n, how.rows.count - n, sources, how.rows.first + n, block_here() == 0);
-  }
+  for (int n = 0; n < how.rows.count; n += kRows)
+    some.run(n, how.rows.count - n, how.rows.first + n, block_here() == 0);
 }
-/// All rows of a pass by way `way`, as many at a time as registers hold; false where none fits.
-template <int kTiles, int kWay = staging(Branch::kRow, true, kMostTurns)>
-__device__ __forceinline__ bool stage_several(const Staging& how, int way, const Segment& segment) {
-  if constexpr (kWay == 0) {
+
+/// All rows of a pass in the way the duty says, one of kFrom .. kTo - 1, which halves until one is left;
+/// false where none fits. `kOne`: it is a single row, which may have experts to be mixed; of several as many
+/// at a time as registers hold.
+template <int kTiles, bool kOne, int kFrom = 0, int kTo = kLastStaging + 1>
+__device__ __forceinline__ bool stage_in_way(const Staging& how, const Segment& segment) {
+  constexpr bool kMixes = kFrom / 8 == static_cast<int>(Branch::kMixture);
+  if constexpr (kTo - kFrom > 1) {
+    constexpr int kMiddle = (kFrom + kTo) / 2;
+    if (Duty::staging(how.kind) < kMiddle) return stage_in_way<kTiles, kOne, kFrom, kMiddle>(how, segment);
+    return stage_in_way<kTiles, kOne, kMiddle, kTo>(how, segment);
+  } else if constexpr (kFrom % 4 == 0 || (kMixes && (!kOne || (kFrom & 4) == 0))) {  // mixtures are normed
     return false;
-  } else if constexpr (kWay % 4 == 0) {
-    return stage_several<kTiles, kWay - 1>(how, way, segment);
+  } else if constexpr (kOne) {
+    stage_by<kTiles, kFrom, 1>(how, segment);
+    return true;
   } else {
-    if (way != kWay) return stage_several<kTiles, kWay - 1>(how, way, segment);
-    constexpr bool kFew = kWay % 4 > 1 && (kWay & 8) != 0;
+    constexpr bool kFew = kFrom % 4 > 1 && kFrom / 8 == static_cast<int>(Branch::kRow);
     if (kFew || (kTiles == 1 && uniform(how.rows.count) == 2)) {
-      stage_by<kTiles, kWay, 2>(how, segment);
+      stage_by<kTiles, kFrom, 2>(how, segment);
     } else if constexpr (!kFew) {
-      stage_by<kTiles, kWay, 4>(how, segment);
+      stage_by<kTiles, kFrom, 4>(how, segment);
     }
     return true;
   }
@@ -293,7 +277,7 @@ __device__ __noinline__ void stage_any(const Segment* staged, int arguments, Mee
                                        Stage stage, int kind) {
   const Segment& segment = *staged;
   const Staging how{*shared_at<const StepArguments>(arguments), meeting, rows, stage, kind};
-  if (stage_several<kTiles>(how, uniform(segment.staging), segment)) return;
+  if (stage_in_way<kTiles, false>(how, segment)) return;
   how.meet_others();
   Stager<kTiles, 4, 1> stager{segment, how.chosen(), rows, stage, block_here() == 0, how.partial()};
   if (stager.at_once()) {
