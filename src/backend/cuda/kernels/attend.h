@@ -17,6 +17,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/attend_inputs.h"
+#include "backend/cuda/kernels/attend_weights.h"
 #include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
@@ -130,7 +131,7 @@ class Attention : AttendInputs<kDim, kOne> {
       mark(4);
       if (kOne && more) turns.load(job_.turns, pairs(), next, thread, turned_log_);
       add_values(thread, buffer, held);
-      if (thread / 32 < share_.queries) total_ = fmaf(total_, factor_, warp_sum(weight_));
+      if (thread / 32 < share_.queries) weights_.add_up();
       if (next >= block_end || !more) {
         mark(5);
         put_block(thread, block++, held);
@@ -286,8 +287,7 @@ class Attention : AttendInputs<kDim, kOne> {
     }
   }
 
-  /// The weights of a tile's keys for this warp's query, a key a lane. Where a block of keys begins there is
-  /// nothing yet, and no highest score.
+  /// The weights of a tile's keys for this warp's query.
   __device__ __forceinline__ void weigh(int thread, int start) {
     const int warp = thread / 32, lane = thread % 32;
     if (warp >= share_.queries) return;
@@ -301,15 +301,8 @@ class Attention : AttendInputs<kDim, kOne> {
       score += some;
     }
     const bool seen = start + lane >= sees.first && start + lane < sees.end;
-    const float highest = fmaxf(warp_highest(seen ? score : kNothing), most_);
-    factor_ = highest == kNothing ? 1.0f : expf(most_ - highest);
-    if (lane == 0) at<float>(P::kRescale)[warp] = factor_;
-    most_ = highest;
-    weight_ = seen ? expf(score - highest) : 0.0f;
-    const Split parts = split_bf16(weight_, 0);
-    auto* high = at<uint16_t>(P::kWeights) + warp * T::kWeightStride + lane;
-    high[0] = static_cast<uint16_t>(parts.high);
-    high[kQueries * T::kWeightStride] = static_cast<uint16_t>(parts.low);
+    weights_.weigh(lane, score, seen, at<float>(P::kRescale) + warp,
+                   at<uint16_t>(P::kWeights) + warp * T::kWeightStride + lane, kQueries * T::kWeightStride);
   }
 
   /// This warp's dimensions of the tile's values, weighted.
@@ -364,9 +357,8 @@ class Attention : AttendInputs<kDim, kOne> {
     const int warp = thread / 32, lane = thread % 32;
     if (lane == 0 && warp < share_.queries)
       reinterpret_cast<float2*>(attend_.weights)[at<QuerySeen>(P::kSeen)[warp].place + block] =
-          make_float2(most_, total_);
-    total_ = 0;
-    most_ = kNothing;
+          make_float2(weights_.most, weights_.total);
+    weights_.begin();
     if (kDim < kWarps * 16 && warp * 16 >= kDim) return;
 #pragma unroll
     for (int e = 0; e < kEights; ++e) {
@@ -395,8 +387,7 @@ class Attention : AttendInputs<kDim, kOne> {
   }
 
   const int turned_log_;
-  float weight_ = 0, factor_ = 0;      // of this lane's key; of what came before it
-  float most_ = kNothing, total_ = 0;  // of this warp's query in a block of keys
+  KeyWeights weights_;  // of this warp's query
 };
 
 }  // namespace slip::backend::cuda

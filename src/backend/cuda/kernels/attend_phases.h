@@ -19,7 +19,7 @@ __device__ __forceinline__ void attend_with(const AttendPhase& phase) {
 }
 
 __device__ __forceinline__ void attend_kept(const AttendPhase& phase) {
-  if (uniform(attends_in_teams(phase) ? 1 : 0) != 0) return attend_teams(phase);
+  if (uniform(phase.shares().teams) != 0) return attend_teams(phase);
   switch (phase.job().own.cache.head_dim) {
     case 16: return attend_with<16>(phase);
     case 32: return attend_with<32>(phase);

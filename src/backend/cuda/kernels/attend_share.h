@@ -15,6 +15,7 @@ class ShareList {
         heads_(quotient(job.own.heads, job.own.cache.kv_heads)),
         kv_heads_(job.own.cache.kv_heads),
         kind_(job.sliding ? 0 : 1),
+        team_keys_(job.teams ? job.team_keys : 0),
         sliding_(job.sliding) {}
 
   /// The shares of this block of threads from `first` on, as many as are kept.
@@ -36,6 +37,7 @@ class ShareList {
       of_group(g, low - before, high - before, shares);
       before += length(g) * lines(g);
     }
+    shares.teams = suit_teams(shares) ? 1 : 0;
   }
 
  private:
@@ -102,9 +104,20 @@ class ShareList {
     }
   }
 
+  /// Whether there are enough keys for two teams, for up to eight queries each time.
+  __device__ __forceinline__ bool suit_teams(const KeyShares& shares) const {
+    if (team_keys_ == 0 || shares.count > KeyShares::kKept) return false;
+    int keys = 0, most = 0;
+    for (int i = 0; i < shares.count; ++i) {
+      keys += shares.kept[i].end - shares.kept[i].first;
+      most = max(most, shares.kept[i].queries);
+    }
+    return keys >= team_keys_ && most <= 8;
+  }
+
   const HeadsJob& job_;
   const Step& step_;
-  const int heads_, kv_heads_, kind_;
+  const int heads_, kv_heads_, kind_, team_keys_;
   const bool sliding_;
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/attend_inputs.h"
+#include "backend/cuda/kernels/attend_weights.h"
 #include "backend/cuda/kernels/stream.h"
 
 namespace slip::backend::cuda {
@@ -61,7 +62,12 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
   static_assert(P::kPairs == 4 << kLog && T::kSplit == kTeamWarps && T::kTogether == 2);
 
   __device__ __forceinline__ void meet_team() const {
-    sync_some(1 + team_, kTeamThreads);
+    // Numbers that are constants: racecheck does not follow others.
+    if (team_ == 0) {
+      sync_some(1, kTeamThreads);
+    } else {
+      sync_some(2, kTeamThreads);
+    }
   }
   __device__ __forceinline__ uint16_t* tile() const {
     return at<uint16_t>(team_ * T::kBytes);
@@ -120,7 +126,7 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
       weigh(start);
       meet_team();
       add_values();
-      if (warp_ < share_.queries) total_ = fmaf(total_, factor_, warp_sum(weight_));
+      if (warp_ < share_.queries) weights_.add_up();
       if (next >= block_end || next >= end) {
         put_block(KeyBlocks::of(false, start) - share_.block_offset);
         block_end = KeyBlocks::start(false, KeyBlocks::of(false, next) + 1);
@@ -240,7 +246,7 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
     }
   }
 
-  /// The weights of a tile's keys for this warp's query, a key a lane.
+  /// The weights of a tile's keys for this warp's query.
   __device__ __forceinline__ void weigh(int start) {
     if (warp_ >= share_.queries) return;
     const int lane = thread_here() % 32;
@@ -251,15 +257,9 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
     for (int w = 0; w < T::kSplit; w += 2)
       score += scores[w * 8 * T::kScoreStride] + scores[(w + 1) * 8 * T::kScoreStride];
     const bool seen = start + lane >= sees.first && start + lane < sees.end;
-    const float highest = fmaxf(warp_highest(seen ? score : kNothing), most_);
-    factor_ = highest == kNothing ? 1.0f : expf(most_ - highest);
-    if (lane == 0) at<float>(P::kRescale)[team_ * 8 + warp_] = factor_;
-    most_ = highest;
-    weight_ = seen ? expf(score - highest) : 0.0f;
-    const Split parts = split_bf16(weight_, 0);
-    auto* high = at<uint16_t>(P::kWeights) + (team_ * 8 + warp_) * T::kWeightStride + lane;
-    high[0] = static_cast<uint16_t>(parts.high);
-    high[kQueries * T::kWeightStride] = static_cast<uint16_t>(parts.low);
+    const int own = team_ * 8 + warp_;
+    weights_.weigh(lane, score, seen, at<float>(P::kRescale) + own,
+                   at<uint16_t>(P::kWeights) + own * T::kWeightStride + lane, kQueries * T::kWeightStride);
   }
 
   /// Of this warp's dimensions, 16 at a time.
@@ -298,9 +298,8 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
     const int lane = thread_here() % 32;
     if (lane == 0 && warp_ < share_.queries)
       reinterpret_cast<float2*>(attend_.weights)[at<QuerySeen>(P::kSeen)[warp_].place + block] =
-          make_float2(most_, total_);
-    total_ = 0;
-    most_ = kNothing;
+          make_float2(weights_.most, weights_.total);
+    weights_.begin();
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
       const int query = lane % 4 * 2 + c;
@@ -326,24 +325,12 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
   uint32_t queries_[T::kStepsPerWarp][4];
   KeyTurns<kDim, P::kPairs> turns_[kItems];
   float out_[kOutTiles][4] = {};
-  float weight_ = 0, factor_ = 0;      // of this lane's key; of what came before it
-  float most_ = kNothing, total_ = 0;  // of this warp's query in a block of keys
+  KeyWeights weights_;  // of this warp's query
 };
 
 /// Whether heads are of the kind that teams can take.
 inline bool fits_teams(const HeadsJob& job) {
   return job.cache.k_is_v && job.head_dim == TeamPlan::kDim && job.turns.pairs == TeamPlan::P::kPairs;
-}
-/// Whether this block of threads has enough keys for two teams, for up to eight queries each time.
-__device__ __forceinline__ bool attends_in_teams(const AttendPhase& phase) {
-  if (!phase.job().teams) return false;
-  const KeyShares& shares = phase.shares();
-  int keys = 0, most = 0;
-  for (int i = 0; i < min(shares.count, KeyShares::kKept); ++i) {
-    keys += shares.kept[i].end - shares.kept[i].first;
-    most = max(most, shares.kept[i].queries);
-  }
-  return shares.count <= KeyShares::kKept && keys >= phase.job().team_keys && most <= 8;
 }
 __device__ __noinline__ inline void attend_teams(AttendPhase phase) {
   TeamAttention(phase).run();

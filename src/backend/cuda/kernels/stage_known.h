@@ -238,11 +238,13 @@ __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segm
   some.load_weights();
   some.aim(source_of(segment.in, how.chosen(), how.rows), how.rows.first);
   how.meet_others();
-  if constexpr (kTiles == 1 && kRows != 2)
-    return some.run(0, how.rows.count, how.rows.first, block_here() == 0);
+  if constexpr (kTiles == 1 && kRows != 2) {  // all of them
+    some.run(0, how.rows.count, how.rows.first, block_here() == 0);
+  } else {
 #pragma unroll 1
-  for (int n = 0; n < how.rows.count; n += kRows)
-    some.run(n, how.rows.count - n, how.rows.first + n, block_here() == 0);
+    for (int n = 0; n < how.rows.count; n += kRows)
+      some.run(n, how.rows.count - n, how.rows.first + n, block_here() == 0);
+  }
 }
 
 /// All rows of a pass in the way the duty says, one of kFrom .. kTo - 1, which halves until one is left;

@@ -63,10 +63,12 @@ __device__ __forceinline__ void stage_turn(const StepArguments& step, int now, i
   const Segment& segment = job_at(plan, product).segment;
   const Space& space = segment.space;
   const Stage stage{plan.work, space.starts, space.biases, 0};
-  if (kTiles == 1 && (kind & Duty::kOneRow) != 0) [[likely]] {
-    stage_in_way<1, true>({step, {now}, {0, 1, turn_here(plan, product, kind).run.listed}, stage, kind},
-                          segment);
-    return;
+  if constexpr (kTiles == 1) {
+    if ((kind & Duty::kOneRow) != 0) [[likely]] {
+      stage_in_way<1, true>({step, {now}, {0, 1, turn_here(plan, product, kind).run.listed}, stage, kind},
+                            segment);
+      return;
+    }
   }
   const TileTurn& turn = turn_here(plan, product, kind);
   const bool apart =

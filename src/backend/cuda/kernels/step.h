@@ -44,6 +44,7 @@ struct alignas(16) KeyShares {
   int heads, kv_heads;  // what they are for; 0 = nothing is there
   int count;            // of all shares
   int first;            // of those that are kept
+  int teams;            // not 0: by two teams of warps (attend_teams.h)
   KeyShare kept[kKept];
 };
 
