@@ -211,7 +211,7 @@ TEST_P(CudaWideProduct, GivesTheBitsOfTheNarrowOneForOddSizes) {
 }
 
 TEST_P(CudaWideProduct, AddsThePartsOfLongRowsInTheNarrowOrder) {
-  Subject subject(gpu(), kind(), 32, 2304, false, 33, false);
+  Subject subject(gpu(), kind(), 32, 3072, false, 33, false);
   ASSERT_GT(subject.packed().parts, 4);
   expect_same(subject.wide(true, workers()), subject.narrow(true), "long rows");
   Subject sliced(gpu(), kind(), 16, 8192, false, 18, true);

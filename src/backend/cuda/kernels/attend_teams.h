@@ -62,12 +62,7 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
   static_assert(P::kPairs == 4 << kLog && T::kSplit == kTeamWarps && T::kTogether == 2);
 
   __device__ __forceinline__ void meet_team() const {
-    // Numbers that are constants: racecheck does not follow others.
-    if (team_ == 0) {
-      sync_some(1, kTeamThreads);
-    } else {
-      sync_some(2, kTeamThreads);
-    }
+    sync_some(1 + team_, kTeamThreads);
   }
   __device__ __forceinline__ uint16_t* tile() const {
     return at<uint16_t>(team_ * T::kBytes);

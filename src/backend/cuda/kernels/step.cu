@@ -1,12 +1,10 @@
 // Planning and starting steps (step_kernel.h).
 #include <algorithm>
 #include <bit>
-#include <map>
-#include <optional>
 #include <string>
-#include <tuple>
 
 #include "backend/cuda/kernels/attend_phases.h"
+#include "backend/cuda/kernels/duties.h"
 #include "backend/cuda/kernels/experts.h"
 #include "backend/cuda/kernels/launch.h"
 #include "backend/cuda/kernels/next_draft.h"
@@ -159,95 +157,6 @@ int most_tiles(const Segment& segment) {
   return segment.blocks == 0 ? 0 : (segment.matrix.tiles + segment.blocks - 1) / segment.blocks;
 }
 
-/// The shares of warps that some duty names, each set once: [set][kWarps].
-class ShareSets {
- public:
-  /// The set of a segment of which a block has `tiles` tiles.
-  int number(const Segment& segment, int tiles) {
-    const auto [at, is_new] = numbers_.try_emplace({segment.parts_log, segment.matrix.pieces, tiles},
-                                                   static_cast<int>(numbers_.size()));
-    for (int warp = 0; is_new && warp < kWarps; ++warp) shares_.push_back(warp_share(segment, warp, tiles));
-    return at->second;
-  }
-  const std::vector<WarpShare>& shares() const { return shares_; }
-
- private:
-  std::map<std::tuple<int, int, int>, int> numbers_;
-  std::vector<WarpShare> shares_;
-};
-
-/// Where all that a block has of a segment is one turn, whose sums wait for one barrier: that turn.
-std::optional<TileTurn> simple_turn(const Job& job, const Segment& segment, const Duty& duty) {
-  const PackedMatrix& matrix = segment.matrix;
-  const int count = duty.end - duty.first;
-  if (!duty.known() || count == 0 || job.passes > 1 || rounds_of(segment, count) > segment.space.batch)
-    return {};
-  TileTurn turn{.run = {0, duty.first, count}, .rows = job.rows, .rounds = rounds_of(segment, count)};
-  if (matrix.count > 1) turn.run = {duty.first / matrix.tiles, duty.first % matrix.tiles, count};
-  const bool one_matrix = turn.run.tile + count <= matrix.tiles;
-  if (segment.space.rows_apart > 0 && (job.rows > 1 || !one_matrix)) return {};
-  return turn;
-}
-
-/// What block `own` of a segment has to do.
-Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares) {
-  const Segment& segment = job.segments[which];
-  const PackedMatrix& matrix = segment.matrix;
-  const bool stack = matrix.count > 1;
-  Duty duty;
-  duty.segment = which;
-  const Share share = stack ? stack_share(matrix.tiles, job.matrices, own, segment.blocks)
-                            : even_share(matrix.tiles, own, segment.blocks);
-  duty.first = share.first;
-  duty.end = share.end;
-  // Of the experts of one row there are always as many.
-  if (!stack || (job.rows == 1 && job.route.experts > 0)) duty.kind |= Duty::kKnown;
-  if (segment.first_block + own == 0 && segment.keep_normed != nullptr) duty.kind |= Duty::kKeeps;
-  const auto turn = simple_turn(job, segment, duty);
-  if (turn) {
-    duty.kind |= Duty::kSimple;
-    duty.turn = *turn;
-    duty.shares = shares.number(segment, turn->run.count);
-    const int results = turn->rounds << (slots_log_of(segment) + results_log_of(segment));
-    if (results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
-  }
-  const bool staged = (skipped & kSkipStage) == 0;
-  if (!staged) duty.kind |= Duty::kNotStaged;
-  if (staged && job.rows == 1 && segment.staging > 0 && (turn || segment.space.rows_apart == 0))
-    duty.kind |= Duty::kOneRow;
-  const bool multiplied = (skipped & kSkipMultiply) == 0;
-  duty.kind |= segment.staging << Duty::kStagingBit | matrix.groups << Duty::kGroupsBit |
-               segment.in.branch_parts << Duty::kPartsBit |
-               (multiplied ? segment.multiplying : passing_on(matrix.subtiles)) << Duty::kMultiplyingBit;
-  return duty;
-}
-
-/// What each block has to do for each product.
-std::vector<Duty> duties_of(const std::vector<Job>& jobs, int blocks, int skipped, ShareSets& shares) {
-  std::vector<Duty> duties;
-  int list = -1;
-  size_t learnt = 0;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    const Job& job = jobs[i];
-    const bool learns = job.stacked && job.list_number != list;
-    if (learns) {
-      list = job.list_number;
-      learnt = i;
-    }
-    SLIP_CHECK(!job.stacked || i - learnt < kListReaders);
-    for (int block = 0; block < blocks; ++block) {
-      Duty& duty = duties.emplace_back();
-      duty.kind = Duty::kKnown;  // nothing to do
-      for (int s = 0; s < job.segment_count; ++s) {
-        const int own = block - job.segments[s].first_block;
-        if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own, skipped, shares);
-      }
-      if (learns) duty.kind |= Duty::kLearns;
-    }
-  }
-  return duties;
-}
-
 }  // namespace
 
 int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread) {
@@ -360,21 +269,19 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     }
   }
   const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
-  ShareSets sets;
-  const std::vector<Duty> duties = duties_of(jobs_, gpu.info().processors, kSkipNothing, sets);
+  const DutyTable table = duties_of(jobs_, gpu.info().processors, kSkipNothing);
   jobs_at_ = aligned(phases_.size() * sizeof(Phase));
   duties_at_ = jobs_at_ + aligned(jobs_.size() * sizeof(Job));
-  shares_at_ = duties_at_ + aligned(duties.size() * sizeof(Duty));
-  clocks_at_ = shares_at_ + aligned((sets.shares().size() + kWarps) * sizeof(WarpShare));
+  shares_at_ = duties_at_ + aligned(table.duties.size() * sizeof(Duty));
+  clocks_at_ = shares_at_ + aligned((table.shares.size() + kWarps) * sizeof(WarpShare));
   arrived_at_ = clocks_at_ + aligned((phases_.size() + 1) * 2 * sizeof(long long));
   memory_ = DeviceMemory(arrived_at_ + 256, "the list of a step");
   gpu.clear(memory_.data(), memory_.size());
   gpu.to_device(memory_.data(), phases_.data(), phases_.size() * sizeof(Phase));
   if (!jobs_.empty()) {
     gpu.to_device(memory_.data() + jobs_at_, jobs_.data(), jobs_.size() * sizeof(Job));
-    gpu.to_device(memory_.data() + duties_at_, duties.data(), duties.size() * sizeof(Duty));
-    gpu.to_device(memory_.data() + shares_at_, sets.shares().data(),
-                  sets.shares().size() * sizeof(WarpShare));
+    gpu.to_device(memory_.data() + duties_at_, table.duties.data(), table.duties.size() * sizeof(Duty));
+    gpu.to_device(memory_.data() + shares_at_, table.shares.data(), table.shares.size() * sizeof(WarpShare));
   }
   gpu.finish();
   arrived_ = 0;
@@ -384,9 +291,8 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
 void StepList::skip(Gpu& gpu, int skipped) {
   if (skipped_ == skipped) return;
   skipped_ = skipped;
-  ShareSets sets;
-  const std::vector<Duty> duties = duties_of(jobs_, gpu.info().processors, skipped, sets);
-  gpu.to_device(memory_.data() + duties_at_, duties.data(), duties.size() * sizeof(Duty));
+  const DutyTable table = duties_of(jobs_, gpu.info().processors, skipped);
+  gpu.to_device(memory_.data() + duties_at_, table.duties.data(), table.duties.size() * sizeof(Duty));
   gpu.finish();
 }
 

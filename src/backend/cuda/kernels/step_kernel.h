@@ -75,7 +75,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
   if (thread < kWarps) {
     Stream& stream = streams(plan)[thread];
     stream = Stream();
-    stream.ring = plan.ring + thread * ring_bytes(plan.slots, plan.slot_bytes);
+    stream.ring = ring_place(plan, thread);
     stream.parity = 1 - plan.parity_flip;
     for (int i = 0; i < plan.slots; ++i) arrival_init(shared_at<Arrival>(stream.ring) + i);
     arrival_init(rows_arrival(plan, thread));

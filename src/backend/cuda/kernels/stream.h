@@ -133,6 +133,10 @@ __host__ __device__ constexpr int ring_bytes(int slots, int slot_bytes) {
   return kArrivalBytes + slots * slot_bytes;
 }
 
+__device__ __forceinline__ int ring_place(const SharedPlan& plan, int warp) {
+  return plan.ring + warp * ring_bytes(plan.slots, plan.slot_bytes);
+}
+
 struct alignas(16) Stream {
   const std::byte* at = nullptr;  // of the run at hand this comes next,
   int left = 0;                   // so many bytes,
@@ -255,7 +259,7 @@ __device__ __forceinline__ void scout(const StepArguments& step, int last) {
   const int lane = thread_here() % 32;
   if (lane < kWarps)
     look_ahead(step.plan, lane, min(last, step.streamed - 1),
-               *shared_at<const int>(taken_place(streams(step.plan)[lane].ring)));
+               *shared_at<const int>(taken_place(ring_place(step.plan, lane))));
 }
 
 /// By every warp: what has become known is put under way.
