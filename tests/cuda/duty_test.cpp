@@ -120,6 +120,7 @@ TEST(CudaDuty, SaysWhatABenchmarkLeavesOut) {
   EXPECT_EQ(kind(kSkipStage) & Duty::kOneRow, 0);
   EXPECT_NE(kind(kSkipStage) & Duty::kNotStaged, 0);
   EXPECT_NE(Duty::multiplying(kind(kSkipMultiply)), Duty::multiplying(kind(kSkipNothing)));
+  EXPECT_EQ(kind(kSkipMultiply) & Duty::kEights, 0);  // rows lie as the weights ask for, used or not
 }
 
 }  // namespace

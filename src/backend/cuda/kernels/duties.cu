@@ -66,8 +66,10 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
     duty.turn = *turn;
     duty.shares = shares.number(segment, turn->run.count);
     const int results = turn->rounds << (slots_log_of(segment) + results_log_of(segment));
-    if (results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
+    const bool keeps = (duty.kind & Duty::kKeeps) != 0;
+    if (!keeps && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
+  if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;
   if (staged && job.rows == 1 && segment.staging > 0 && (turn || segment.space.rows_apart == 0))

@@ -214,8 +214,10 @@ struct alignas(16) Duty {
   int first = 0, end = 0;
   // Known: the tiles are. Learns: the list is made when the product begins. Keeps: the normed rows are this
   // block's to keep. Simple: all of it is one turn, `turn`, whose sums wait for one barrier. One row: and the
-  // turn has one row, which there is a way to stage for. Few: its results are those of a single warp.
-  static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4, kSimple = 8, kOneRow = 16, kFew = 32;
+  // turn has one row, which there is a way to stage for. Few: its results are those of a single warp, and
+  // nothing is kept. Eights: weights are of 8 bits.
+  static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4, kSimple = 8, kOneRow = 16, kFew = 32,
+                       kEights = 128;
   static constexpr int kNotStaged = 64;  // a benchmark's
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.

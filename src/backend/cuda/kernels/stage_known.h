@@ -71,8 +71,7 @@ struct Staging {
   __device__ __forceinline__ void meet_others() const { meeting.hold(step); }
   /// Of the weights; where there are groups.
   __device__ __forceinline__ Format format() const {
-    return Duty::multiplying(kind) < multiplying(Format::kAffine8, 1, 1) ? Format::kAffine4
-                                                                         : Format::kAffine8;
+    return (kind & Duty::kEights) != 0 ? Format::kAffine8 : Format::kAffine4;
   }
 };
 

@@ -43,11 +43,16 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
   }
 }
 
+/// What a warp has of a tile comes in so many stages: two pieces of one subtile are one.
+__device__ __forceinline__ int tile_stages(const WarpShare& share, int way) {
+  const int both = subtiles_of(way) == 1 ? 1 : 0;
+  return (share.piece_end - share.piece + both) >> both;
+}
+
 /// The weights of `tiles` tiles come and are not used.
 __device__ __forceinline__ void pass_stages(const SharedPlan& plan, const WarpShare& share, int way,
                                             int tiles, bool last, Stream& stream) {
-  const int both = subtiles_of(way) == 1 ? 1 : 0;
-  const int stages = tiles * ((share.piece_end - share.piece + both) >> both);
+  const int stages = tiles * tile_stages(share, way);
 #pragma unroll 1
   for (int stage = 0; stage < stages; ++stage) {
     stream.next(plan);
@@ -153,9 +158,7 @@ __device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows 
 __device__ __forceinline__ void fill_for(const SharedPlan& plan, const WarpShare& share, int way,
                                          Stream& stream) {
   if (stream.under_way == plan.slots) return;
-  const int both = subtiles_of(way) == 1 ? 1 : 0;  // two pieces of one subtile are a stage
-  if (stream.left > 0 || stream.under_way < share.count * ((share.piece_end - share.piece + both) >> both))
-    stream.fill(plan);
+  if (stream.left > 0 || stream.under_way < share.count * tile_stages(share, way)) stream.fill(plan);
 }
 
 /// The results of rounds `first` .. `end` - 1 of a turn's tiles, whose sums the warps of the block have left,
@@ -164,12 +167,10 @@ __device__ __forceinline__ void fill_for(const SharedPlan& plan, const WarpShare
 __device__ __forceinline__ void finish_rounds(const SharedPlan& plan, const Segment& segment,
                                               const TileTurn& turn, int first, int end, int sums, int kind,
                                               bool few) {
-  const int thread = few ? thread_here() - kFewWarp * 32 : thread_here();
-  if (few && uniform(thread < 0 || thread >= 32 ? 1 : 0) != 0) {
-    if ((kind & Duty::kKeeps) == 0) return __syncthreads();
-  }
+  if (few && uniform(thread_here() / 32) != kFewWarp) return __syncthreads();
+  const int thread = few ? thread_here() % 32 : thread_here();
   const int rows_log = segment.space.rows_log, n = thread & ((1 << rows_log) - 1), own = thread >> rows_log;
-  const int results = own < 0 ? own : (end - first) << (slots_log_of(segment) + results_log_of(segment));
+  const int results = (end - first) << (slots_log_of(segment) + results_log_of(segment));
   Result result = find_result(plan, segment, turn, first, sums, n, own, results);
   float factor = 1;
   if (segment.normed) {

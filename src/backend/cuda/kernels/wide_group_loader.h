@@ -46,8 +46,7 @@ class GroupLoader {
         pieces_(job.matrix.pieces),
         rows_((unit.count + 15) / 16) {
     const auto row = [&](int n) {
-      return static_cast<uint32_t>(wide_row(job, unit, n) / job.pairs_per_row) *
-             static_cast<uint32_t>(job.row_bytes / 16);
+      return static_cast<uint32_t>(staged_row(job, unit, n)) * static_cast<uint32_t>(job.row_bytes / 16);
     };
 #pragma unroll
     for (int i = 0; i < 4; ++i) values_[i] = row(thread() / 8 + i * 16) + thread() % 8;

@@ -68,6 +68,11 @@ __device__ __forceinline__ int wide_row(const WideProduct& job, const WideUnit& 
   return job.matrix.count > 1 ? job.choices.pairs[at] : at;
 }
 
+/// Which of the staged rows that is: pairs of a row and an expert may have it in common.
+__device__ __forceinline__ int staged_row(const WideProduct& job, const WideUnit& unit, int n) {
+  return wide_row(job, unit, n) / job.pairs_per_row;
+}
+
 /// Brings stage after stage to shared memory. Values lie as [32 columns][8 rows][high, low][lane], 16 bytes
 /// each.
 template <typename S>
@@ -81,7 +86,7 @@ class WideLoader {
         all_rows_(unit.count > kWideTokens / 2) {
     const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
     const auto row = [&](int n) {
-      return unit.staged + static_cast<int64_t>(wide_row(job, unit, n) / job.pairs_per_row) * job.row_bytes;
+      return unit.staged + static_cast<int64_t>(staged_row(job, unit, n)) * job.row_bytes;
     };
 #pragma unroll
     for (int i = 0; i < 2; ++i)
