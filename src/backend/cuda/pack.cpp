@@ -86,6 +86,7 @@ class Rows16 {
         cols_(packed.cols),
         padded_(packed.padded_cols()),
         groups_(packed.groups),
+        format_(packed.format),
         values_(static_cast<size_t>(16 * padded_)),
         codes_(static_cast<size_t>(matrix.cols)),
         scales_(static_cast<size_t>(matrix.cols)),
@@ -108,7 +109,8 @@ class Rows16 {
       for (int64_t g = 0; g * span < cols_; ++g) {
         const auto from = static_cast<size_t>((col + g * span) / matrix_.group);
         pairs_[static_cast<size_t>(r * count_of + g)] =
-            to_bf16(scales_[from]).bits | static_cast<uint32_t>(to_bf16(biases_[from]).bits) << 16;
+            to_bf16(scales_[from] * kept_scale(format_, static_cast<int>(r))).bits |
+            static_cast<uint32_t>(to_bf16(biases_[from]).bits) << 16;
       }
     }
   }
@@ -123,6 +125,7 @@ class Rows16 {
   tensor::RowReader reader_;
   int64_t cols_, padded_;
   int groups_;
+  Format format_;
   std::vector<uint16_t> values_;  // [16][padded]
   std::vector<uint8_t> codes_;
   std::vector<float> scales_, biases_;
@@ -152,13 +155,25 @@ void put_floats(const Rows16& rows, int64_t step, std::byte* to) {
   }
 }
 
-/// Four bits of the codes of 64 columns, from bit `shift` on.
-void put_nibbles(const Rows16& rows, int64_t step, int shift, std::byte* to) {
+/// The codes of 64 columns, of 4 bits: [lane][step].
+void put_nibbles(const Rows16& rows, int64_t step, std::byte* to) {
   for (size_t i = 0; i < 128; ++i) {
     uint32_t word = 0;
     for (int j = 0; j < 4; ++j) {
       const Pair pair = operand(rows, step + static_cast<int64_t>(i % 4), static_cast<int>(i / 4), j);
-      word |= (pair.low >> shift & 15) << (4 * j) | (pair.high >> shift & 15) << (16 + 4 * j);
+      word |= pair.low << (4 * j) | pair.high << (16 + 4 * j);
+    }
+    put(to, i, word);
+  }
+}
+/// The same of 8 bits: [two steps][lane][step][word].
+void put_bytes(const Rows16& rows, int64_t step, std::byte* to) {
+  for (size_t i = 0; i < 256; ++i) {
+    uint32_t word = 0;
+    for (int j = 0; j < 2; ++j) {
+      const Pair pair = operand(rows, step + static_cast<int64_t>(i / 128 * 2 + i / 2 % 2),
+                                static_cast<int>(i / 4 % 32), static_cast<int>(i % 2) * 2 + j);
+      word |= pair.low << (8 * j) | pair.high << (16 + 8 * j);
     }
     put(to, i, word);
   }
@@ -181,14 +196,10 @@ void put_piece(const Rows16& rows, const PackedMatrix& packed, int64_t piece, in
   const int groups = packed.groups * piece_cols(packed.format) / kPaddedCols;
   put_scales(rows, piece * groups, groups, to + subtile * groups * 64);
   to += packed.subtiles * groups * 64;
-  if (packed.format == Format::kAffine8) {
-    put_nibbles(rows, piece * 4, 0, to + subtile * 1024);
-    put_nibbles(rows, piece * 4, 4, to + subtile * 1024 + 512);
-    return;
-  }
-  put_nibbles(rows, piece * 8, 0, to + subtile * 512);
+  if (packed.format == Format::kAffine8) return put_bytes(rows, piece * 4, to + subtile * 1024);
+  put_nibbles(rows, piece * 8, to + subtile * 512);
   if (static_cast<int64_t>(packed.piece_bytes) * (piece + 1) <= packed.tile_bytes)
-    put_nibbles(rows, piece * 8 + 4, 0, to + (packed.subtiles + subtile) * 512);
+    put_nibbles(rows, piece * 8 + 4, to + (packed.subtiles + subtile) * 512);
 }
 
 PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other, int slices) {

@@ -7,7 +7,9 @@
 // + 8, biases of the same] as bf16; then the 16-row operands of mma.m16n8k16, in the order of its lanes:
 //   bf16    [subtile][step of 16 columns][lane][4 registers]
 //   4 bits  [64 columns][subtile][lane][step][8 codes]: nibbles i and i + 4 are register i
-//   8 bits  [subtile][plane][lane][step][8 nibbles]: as 4 bits, the low nibbles and then the high ones
+//   8 bits  [subtile][two steps][lane][step][two words of 4 codes]: bytes i and i + 2 of word j are register
+//           2 j + i
+// Scales are kept times a power of two: see kept_scale().
 // Columns are padded to 64 with zero, so the last piece of 4 bits may be half a piece; rows to whole tiles;
 // groups of 128 columns appear as two of 64. `parts` warps share the columns of a tile: part p has pieces
 // p * pieces / parts .. (p + 1) * pieces / parts. A matrix lies as [part][tile][piece of the part], so that
@@ -26,6 +28,16 @@ inline constexpr int kPaddedCols = 64;
 inline constexpr int kMaxSlices = 4;
 
 enum class Format : int { kBf16, kAffine8, kAffine4 };
+
+/// Codes enter the tensor cores as they are, as the lower eight bits of a bf16. Those are numbers below its
+/// normal ones, a whole number times 2^-133, which the tensor cores multiply exactly. To stay clear of the
+/// smallest floats the rows that they are multiplied with are staged times this, so they must be below 2^48,
+inline constexpr float kStagedScale = 0x1p80f;
+/// and what remains is in the scales of groups: they are kept times this. A 4-bit code of rows 8 to 15 of a
+/// tile lies four bits higher than one of the others.
+constexpr float kept_scale(Format format, int row) {
+  return format == Format::kAffine4 && row / 8 % 2 != 0 ? 0x1p49f : 0x1p53f;
+}
 
 constexpr int piece_cols(Format format) {
   return format == Format::kAffine4 ? 128 : format == Format::kAffine8 ? 64 : 32;

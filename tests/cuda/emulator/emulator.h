@@ -181,9 +181,6 @@ inline void prefetch(const void*) {}
 inline long long clock_now() {
   return 0;
 }
-inline uint32_t mask_or(uint32_t word, uint32_t mask, uint32_t bits) {
-  return (word & mask) | bits;
-}
 inline uint32_t pick_bytes(uint32_t a, uint32_t b, uint32_t which) {
   const uint64_t both = static_cast<uint64_t>(b) << 32 | a;
   uint32_t out = 0;

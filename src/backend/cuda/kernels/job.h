@@ -71,8 +71,8 @@ inline constexpr int kNowhere = -1, kToPick = -2;
 
 /// Where a segment's rows and sums lie in shared memory. StepList::finish() fills it in.
 struct alignas(16) Space {
-  int starts = 0, biases = 0;  // of the staged rows: see stage_at()
-  int rows_log = 0;            // of a pass, padded to a power of two
+  int biases = 0;    // what they are multiplied with: see stage_at()
+  int rows_log = 0;  // of a pass, padded to a power of two
   // Of a stack whose matrices have rows of their own (Input::slots): how far apart they are staged, of
   // Segment::rows_kept matrices at a time; 0 = all have the same.
   int rows_apart = 0;

@@ -1,6 +1,6 @@
 // Between two steps of a chain: a token of each row's best is drawn, and its embedding read from the packed
-// head (packed_matrix.h), with the same bits as from the checkpoint, because packing moves codes and scales
-// and does not change them.
+// head (packed_matrix.h), with the same bits as from the checkpoint, because packing moves codes and
+// multiplies scales with a power of two.
 //
 // Several blocks share a row; each of them draws for itself, which is quicker than to tell one another. Then
 // a warp takes 64 columns, a lane two of them. Bytes: of 4-bit codes one run of 64 per 64 columns, half of it
@@ -32,20 +32,22 @@ class PackedPlace {
     const int scale = (group_row_ * groups + in_piece_ / (kPaddedCols / table_.groups)) * 2;
     const uint32_t scales = word(subtile_ * groups * 64, scale);
     const uint32_t biases = word(subtile_ * groups * 64, scale + 1);
-    const float by = high_ != 0 ? bf16_high(scales) : bf16_low(scales);
+    const float by =
+        (high_ != 0 ? bf16_high(scales) : bf16_low(scales)) / kept_scale(table_.format, 8 * high_);
     const float plus = high_ != 0 ? bf16_high(biases) : bf16_low(biases);
-    const int codes = table_.subtiles * groups * 64, at = lane() * 4 + step(4), shift = 4 * of_register();
+    const int codes = table_.subtiles * groups * 64;
     uint32_t low, high;
     if (table_.format == Format::kAffine4) {
       const int half = in_piece_ / kPaddedCols;
-      const uint32_t nibbles = word(codes + (half * table_.subtiles + subtile_) * 512, at) >> shift;
+      const uint32_t nibbles =
+          word(codes + (half * table_.subtiles + subtile_) * 512, lane() * 4 + step(4)) >> 4 * of_register();
       low = nibbles & 15;
       high = nibbles >> 16 & 15;
     } else {
-      const uint32_t lower = word(codes + subtile_ * 1024, at) >> shift;
-      const uint32_t upper = word(codes + subtile_ * 1024 + 512, at) >> shift;
-      low = (lower & 15) | (upper & 15) << 4;
-      high = (lower >> 16 & 15) | (upper >> 16 & 15) << 4;
+      const int at = (step(4) / 2 * 32 + lane()) * 4 + step(2) * 2 + of_register() / 2;
+      const uint32_t bytes = word(codes + subtile_ * 1024, at) >> 8 * (of_register() % 2);
+      low = bytes & 255;
+      high = bytes >> 16 & 255;
     }
     return {static_cast<float>(low) * by + plus, static_cast<float>(high) * by + plus};
   }

@@ -1,36 +1,49 @@
-// One piece of a packed matrix (packed_matrix.h) times the staged rows (stage.h), by one warp. Four bits of
-// codes enter the tensor cores as the lower bits of 128, which are worth 1, or of 2048, which are worth 16:
-// whole numbers with an offset that bf16 holds exactly. Offset and bias cost nothing per code:
-//   sum over a group of (code * scale + bias) * x
-//     = scale * (-offset * sum(x) + sum((code + offset) * x)) + bias * sum(x),
-// where the sums start at -offset * sum(x) and the biases of a piece are an mma of their own.
-// About 42 instructions per 16 x 64 codes of 4 bits at up to four rows, half of them unpacking.
+// One piece of a packed matrix (packed_matrix.h) times the staged rows (stage.h), by one warp. Codes enter
+// the tensor cores as they are: as the lower bits of a bf16 they are whole numbers times 2^-133, which rows
+// and scales make up for (kStagedScale). So nothing is added to them or taken off again, and four bits need
+// one instruction, those of an upper byte one more for all of them. Of a group of columns
+//   sum of (code * scale + bias) * x = scale * sum(code * x) + bias * sum(x),
+// and the biases of a piece are an mma of their own.
 #pragma once
 
 #include "backend/cuda/kernels/stage.h"
 
 namespace slip::backend::cuda {
 
-/// Two codes of 4 bits as bf16 with an offset: 0x4300 = 128, 0x4500 = 2048.
-template <uint32_t kMagic>
-__device__ __forceinline__ uint32_t nibbles(uint32_t word) {
-  return mask_or(word, 0x000f000fu, kMagic);
+/// Eight codes of 4 bits as the 16-row operand of a step of 16 columns; those of rows 8 to 15 are
+/// sixteenfold.
+__device__ __forceinline__ void unpack_nibbles(uint32_t word, uint32_t (&a)[4]) {
+  const uint32_t upper = word >> 8;
+  a[0] = word & 0x000f000fu;
+  a[1] = word & 0x00f000f0u;
+  a[2] = upper & 0x000f000fu;
+  a[3] = upper & 0x00f000f0u;
 }
-template <uint32_t kMagic>
-__device__ __forceinline__ void unpack(uint32_t word, uint32_t (&a)[4]) {
-  a[0] = nibbles<kMagic>(word);
-  a[1] = nibbles<kMagic>(word >> 4);
-  a[2] = nibbles<kMagic>(word >> 8);
-  a[3] = nibbles<kMagic>(word >> 12);
+/// The same of 8 bits.
+__device__ __forceinline__ void unpack_bytes(uint32_t one, uint32_t two, uint32_t (&a)[4]) {
+  a[0] = pick_bytes(one, 0, 0x4240);
+  a[1] = pick_bytes(one, 0, 0x4341);
+  a[2] = pick_bytes(two, 0, 0x4240);
+  a[3] = pick_bytes(two, 0, 0x4341);
 }
 __device__ __forceinline__ uint32_t word_of(const uint4& words, int i) {
   return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
 }
+/// Step `step` of four that lie in `words`, which is one word of 16 bytes, or two of 8-bit codes.
+template <Format kFormat>
+__device__ __forceinline__ void unpack(const uint4* words, int step, uint32_t (&a)[4]) {
+  if constexpr (kFormat == Format::kAffine4) {
+    unpack_nibbles(word_of(*words, step), a);
+  } else {
+    const uint4& two = words[step / 2];
+    unpack_bytes(step % 2 == 0 ? two.x : two.z, step % 2 == 0 ? two.y : two.w, a);
+  }
+}
 
-/// Where a lane finds the staged rows: its operands of the first piece, what its sums start from, and what
-/// the biases are multiplied with.
+/// Where a lane finds the staged rows: its operands of the first piece, and what the biases are multiplied
+/// with.
 struct RowPlaces {
-  int rows, starts, biases;
+  int rows, biases;
 };
 
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
@@ -94,7 +107,6 @@ struct Piece {
 
  private:
   static constexpr int kSteps = kGroups == 0 ? 2 : 4 / kGroups;  // of 16 columns, of a group
-  static constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
 
   /// A lane's operands of 32 columns. `swizzled`: like `which`, as far as swizzle() is concerned: a piece of
   /// 4 bits has four times 32 columns, so there it is known when the kernel is compiled.
@@ -141,42 +153,24 @@ struct Piece {
       }
     }
 #pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        const float4 start =
-            shared_at<const float4>(places.starts)[((index * kPieceGroups + first + j) * kTiles + tile) * 4];
-#pragma unroll
-        for (int s = 0; s < kSubtiles; ++s) {
-          raw[j][s][tile][0] = start.x;
-          raw[j][s][tile][1] = start.y;
-          raw[j][s][tile][2] = start.z;
-          raw[j][s][tile][3] = start.w;
-        }
-      }
-    }
-#pragma unroll
     for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
-      for (int plane = 0; plane < kPlanes; ++plane) {
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int group = (first + j) % kPieceGroups, piece = (first + j) / kPieceGroups;
+        const int step = group * kSteps + i;  // of the piece
 #pragma unroll
-        for (int j = 0; j < kAtOnce; ++j) {
-          const int group = (first + j) % kPieceGroups, piece = (first + j) / kPieceGroups;
-          const int step = group * kSteps + i;  // of the piece
+        for (int s = 0; s < kSubtiles; ++s) {
+          const int at = kFormat == Format::kAffine8 ? s * 2 : step / 4 * kSubtiles + s;
+          uint32_t a[4];
+          unpack<kFormat>(&words[piece].values[at], step % 4, a);
 #pragma unroll
-          for (int s = 0; s < kSubtiles; ++s) {
-            const int at = kPlanes == 2 ? s * 2 + plane : step / 4 * kSubtiles + s;
-            const uint32_t codes = word_of(words[piece].values[at], step % 4);
-            uint32_t a[4];
-            if (plane == 0) {
-              unpack<0x43004300u>(codes, a);
+          for (int tile = 0; tile < kTiles; ++tile) {
+            const uint4& two = x[j][i / 2][tile];
+            const uint32_t b0 = i % 2 == 0 ? two.x : two.z, b1 = i % 2 == 0 ? two.y : two.w;
+            if (i == 0) {
+              mma(raw[j][s][tile], a, b0, b1, {0, 0, 0, 0});
             } else {
-              unpack<0x45004500u>(codes, a);
-            }
-#pragma unroll
-            for (int tile = 0; tile < kTiles; ++tile) {
-              const uint4& two = x[j][i / 2][tile];
-              mma(raw[j][s][tile], a, i % 2 == 0 ? two.x : two.z, i % 2 == 0 ? two.y : two.w);
+              mma(raw[j][s][tile], a, b0, b1);
             }
           }
         }

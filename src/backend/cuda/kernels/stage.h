@@ -3,8 +3,8 @@
 // whose products are added at the end; so a row's bits do not depend on its company, and up to four rows cost
 // one mma. [32 columns][tile][lane][two steps of 16 columns][registers b0, b1], lanes in the order of
 // swizzle(). Beside them, for every group
-// of columns with a scale: what its sums start from, -offset * sum(x) (see piece.h), and sum(x) itself as a
-// column operand for the biases.
+// of columns with a scale: sum(x) as a column operand for the biases (see piece.h). Where weights are codes,
+// the pairs are staged times kStagedScale.
 //
 // Every block does this for itself: reading a row from the second-level cache is cheaper than waiting for one
 // block to do it for all. A thread has columns 4 i .. 4 i + 3 for i = thread, thread + 512, ... whatever the
@@ -17,9 +17,9 @@
 
 namespace slip::backend::cuda {
 
-/// Codes enter the tensor cores with this added (see piece.h).
-__host__ __device__ constexpr float code_offset(Format format) {
-  return format == Format::kAffine4 ? 128.0f : 2176.0f;
+/// What rows are multiplied with before they are split, for a matrix of so many groups per 64 columns.
+__device__ __forceinline__ float staged_scale(int groups) {
+  return groups == 0 ? 1.0f : kStagedScale;
 }
 
 /// Lane l of the operands of 32 columns lies at l ^ swizzle(which 32 columns): else the lanes of a warp,
@@ -37,14 +37,13 @@ __device__ __forceinline__ int job_place(const SharedPlan& plan, int product) {
 
 /// Where the rows of a product lie in shared memory.
 struct Stage {
-  int rows = 0, starts = 0, biases = 0, end = 0;
+  int rows = 0, biases = 0, end = 0;
 };
 __host__ __device__ inline Stage stage_at(int work, const PackedMatrix& matrix, int tiles) {
   Stage stage;
   const int cols = matrix.padded_cols();
   stage.rows = work;
-  stage.starts = stage.rows + cols * 16 * tiles;
-  stage.biases = stage.starts + cols / 64 * matrix.groups * 64 * tiles;
+  stage.biases = stage.rows + cols * 16 * tiles;
   stage.end = stage.biases + (matrix.groups > 0 ? matrix.pieces * 64 * tiles : 0);
   return stage;
 }
@@ -99,16 +98,25 @@ __device__ __forceinline__ float row_factor(const float* partial, int row, int c
   for (int w = 0; w < kWarps / 4; ++w) sum = (((sum + part[w].x) + part[w].y) + part[w].z) + part[w].w;
   return norm_factor(sum, cols, epsilon);
 }
-/// What four columns add to the sums of their group.
-struct GroupSums {
-  float high, low;
-};
+/// What four columns add to the sum of their group.
+__device__ __forceinline__ float sum_of(float4 x) {
+  return (x.x + x.y) + (x.z + x.w);
+}
 
-/// Four columns of row n as operands.
+/// Four columns as operands: pairs of bf16 of their high and of their low parts.
+struct StagedFour {
+  Split one, two;
+};
+__device__ __forceinline__ StagedFour staged_four(float4 x, float scale) {
+  return {split_bf16(x.x * scale, x.y * scale), split_bf16(x.z * scale, x.w * scale)};
+}
+
+/// Four columns of row n to their place.
 template <int kTiles>
-__device__ __forceinline__ GroupSums put_four(const Stage& stage, int col, int n, float4 x, bool wanted) {
+__device__ __forceinline__ void put_four(const Stage& stage, int col, int n, const StagedFour& four,
+                                         bool wanted) {
   const int tile = n / 4, r = n % 4;
-  const Split one = split_bf16(x.x, x.y), two = split_bf16(x.z, x.w);
+  const auto& [one, two] = four;
   if (wanted) {
     const int t = col % 8 / 2, lane = (r * 4 + t) ^ swizzle(col / 32);
     auto* words =
@@ -118,22 +126,16 @@ __device__ __forceinline__ GroupSums put_four(const Stage& stage, int col, int n
     words[lane * 4 + 64] = one.low;
     words[(lane ^ 1) * 4 + 64] = two.low;
   }
-  return {bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high)),
-          bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low))};
 }
 
-/// What the group of columns around `col` needs beside them, from its sums.
+/// The sum of the group of columns around `col`.
 template <int kTiles>
 __device__ __forceinline__ void put_group(const Stage& stage, const PackedMatrix& matrix, int col, int n,
-                                          GroupSums sums) {
+                                          float sum) {
   const int tile = n / 4, r = n % 4;
   const int group = col / 64 * matrix.groups + (matrix.groups == 2 ? col / 32 % 2 : 0);
-  const float offset = -code_offset(matrix.format);
-  auto* starts = shared_at<float>(stage.starts) + ((group * kTiles + tile) * 4 + r / 2) * 4 + r % 2;
-  starts[0] = starts[2] = offset * sums.high;
-  starts[8] = starts[10] = offset * sums.low;
   // [piece][tile][column r][t]: pairs of high parts, then of low ones. Columns 4 to 7 are not kept.
-  const Split total = split_bf16(sums.high + sums.low, 0);
+  const Split total = split_bf16(sum, 0);
   const int in_piece = matrix.groups * (matrix.format == Format::kAffine4 ? 2 : 1);
   const int at = group % in_piece;
   auto* halves = shared_at<uint16_t>(stage.biases) + ((group / in_piece * kTiles + tile) * 4 + r) * 8;
@@ -284,11 +286,13 @@ struct Stager {
 
   /// All items together, so that their shuffles overlap.
   __device__ __forceinline__ void put_block() const {
-    GroupSums sums[kItems];
-#pragma unroll
-    for (int i = 0; i < kItems; ++i)
-      sums[i] = put_four<kTiles>(stage, col_of(i), row_of(i), held[i], inside(i));
+    float sums[kItems];
     const int groups = segment.matrix.groups;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      sums[i] = sum_of(held[i]);
+      put_four<kTiles>(stage, col_of(i), row_of(i), staged_four(held[i], staged_scale(groups)), inside(i));
+    }
     if (groups == 0) return;
     const int lanes = groups == 1 ? 16 : 8;  // of a group
 #pragma unroll
@@ -297,8 +301,8 @@ struct Stager {
       for (int i = 0; i < kItems; ++i) {
         // The same for a whole warp.
         if (row_of(i) >= rows.count || col_of(i) - thread % 32 * 4 >= padded) continue;
-        const float high = shuffle_xor(sums[i].high, mask), low = shuffle_xor(sums[i].low, mask);
-        if (mask < lanes) sums[i] = {sums[i].high + high, sums[i].low + low};
+        const float more = shuffle_xor(sums[i], mask);
+        if (mask < lanes) sums[i] += more;
       }
     }
     if ((thread & (lanes - 1)) != 0) return;

@@ -27,32 +27,27 @@ __host__ inline int staging_of(const Segment& segment) {
 }
 
 /// Where a thread's columns go as operands, of its first turn: what put_four() and put_group() find out each
-/// time. Of a group of columns, whose threads add up two sums of each of `rows` rows, thread `own` has one in
-/// the end: the high (own % 2 = 0) or the low one of row own / 2 % rows, and so have those 2 * rows further.
+/// time. Of a group of columns, whose threads add up a sum of each of `rows` rows, thread `own` has that of
+/// row own % rows in the end. The first of them puts its high part, the second one the low part.
 struct PutPlaces {
   int words;   // of row 0; others are at words ^ row * kRowBytes
-  int starts;  // of the sum it has
-  int biases;
-  int copy;    // which of those that have this sum
-  int copies;  // of them
-  float offset;
+  int biases;  // of the part of a sum it puts
+  bool puts, low;
   int in_piece_log;
   static constexpr int kRowBytes = 64;
 
   __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles,
                                        int rows)
-      : offset(-code_offset(format)), in_piece_log(format == Format::kAffine4 ? groups : max(groups, 1) - 1) {
+      : in_piece_log(format == Format::kAffine4 ? groups : max(groups, 1) - 1) {
     const int col = 4 * thread, t = col % 8 / 2;
     words = stage.rows + col / 32 * tiles * 512 + (t ^ swizzle(col / 32)) * 16 + col / 16 % 2 * 8 +
             col / 8 % 2 * 4;
-    const int threads = groups == 1 ? 16 : 8, own = thread & (threads - 1), low = own % 2,
-              row = own / 2 % rows;
+    const int threads = groups == 1 ? 16 : 8, own = thread & (threads - 1), row = own % rows;
     const int group = groups == 1 ? col / 64 : col / 32, in_piece = 1 << in_piece_log;
-    copy = own / (2 * rows);
-    copies = threads / (2 * rows);
-    starts = stage.starts + group * tiles * 64 + row / 2 * 16 + row % 2 * 4 + low * 32 + copy % 2 * 8;
+    puts = own < 2 * rows;
+    low = own >= rows;
     biases = stage.biases + (group >> in_piece_log) * tiles * 64 + row * 16 +
-             ((group & (in_piece - 1)) + low * in_piece) * 2;
+             ((group & (in_piece - 1)) + (low ? in_piece : 0)) * 2;
   }
 };
 
@@ -154,11 +149,11 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
         break;
       }
       const bool inside = i * kTurnCols + col < padded;
-      float sums[2 * kRows];
+      float sums[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        const float4& four = x[r][i];
-        const Split one = split_bf16(four.x, four.y), two = split_bf16(four.z, four.w);
+        sums[r] = sum_of(x[r][i]);
+        const auto [one, two] = staged_four(x[r][i], staged_scale(groups));
         if (inside) {
           const int place = (places.words ^ (above + r) * PutPlaces::kRowBytes) +
                             (i * kTurnCols / 32 * kTiles + tile) * 512;
@@ -167,8 +162,6 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
           *shared_at<uint32_t>(place + 256) = one.low;
           *shared_at<uint32_t>((place ^ 16) + 256) = two.low;
         }
-        sums[2 * r] = bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high));
-        sums[2 * r + 1] = bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low));
       }
       if (groups == 0) {
         if (i == 0) squares.all_steps();
@@ -178,19 +171,14 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
       put_sums(sums, inside, i * kTurnCols / 64 * groups, tile, above, i == 0 ? squares : none);
     }
   }
-  /// Sums of a thread's columns, [row][high, low], to their groups; `before`: groups of the turns before.
-  __device__ __forceinline__ void put_sums(const float (&sums)[2 * kRows], bool inside, int before, int tile,
+  /// Sums of a thread's columns, of each row, to their groups; `before`: groups of the turns before.
+  __device__ __forceinline__ void put_sums(const float (&sums)[kRows], bool inside, int before, int tile,
                                            int above, SquareSum& squares) const {
     // Each shuffle adds up half of the sums that are left, until a thread has one of them.
-    float left[kRows], other[kRows];
+    float left[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) left[r] = sums[r];
     int mask = 1;
-    const bool odd = thread % 2 != 0;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) other[r] = shuffle_xor(odd ? sums[2 * r] : sums[2 * r + 1], mask);
-    squares.step(16);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) left[r] = (odd ? sums[2 * r + 1] : sums[2 * r]) + other[r];
-    mask = 2;
 #pragma unroll
     for (int count = kRows / 2; count > 0; count /= 2, mask *= 2) {
       const bool upper = (thread & mask) != 0;
@@ -209,16 +197,11 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
     const float more = shuffle_xor(left[0], 8);
     squares.step(2);
     if (groups == 1) left[0] += more;
-    const float low = shuffle_xor(left[0], 1);
     squares.step(1);
-    const Split total = split_bf16(left[0] + low, 0);
-    if (!inside || places.copy >= 2) return;
-    auto* start = shared_at<float>(places.starts + (before * kTiles + tile) * 64 + above * 8);
-    *start = places.offset * left[0];
-    if (places.copies == 1) start[2] = places.offset * left[0];
-    if (places.copy == 0)
+    const Split total = split_bf16(left[0], 0);
+    if (inside && places.puts)
       *shared_at<uint16_t>(places.biases + ((before >> places.in_piece_log) * kTiles + tile) * 64 +
-                           above * 16) = static_cast<uint16_t>(odd ? total.low : total.high);
+                           above * 16) = static_cast<uint16_t>(places.low ? total.low : total.high);
   }
 };
 

@@ -40,17 +40,18 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       if (uniform(rows[i]) < 0) continue;
-      const Stage to{stage.rows + places[i], stage.starts + places[i], stage.biases + places[i], 0};
+      const Stage to{stage.rows + places[i], stage.biases + places[i], 0};
       const bool inside = cols[i] < padded;
-      GroupSums sums = put_four<kTiles>(to, cols[i], rows[i], x[i], inside);
+      put_four<kTiles>(to, cols[i], rows[i], staged_four(x[i], staged_scale(matrix.groups)), inside);
       if (matrix.groups == 0) continue;
       const int lanes = matrix.groups == 1 ? 16 : 8;  // of a group
+      float sum = sum_of(x[i]);
 #pragma unroll
       for (int mask = 1; mask < 16; mask *= 2) {
-        const float high = shuffle_xor(sums.high, mask), low = shuffle_xor(sums.low, mask);
-        if (mask < lanes) sums = {sums.high + high, sums.low + low};
+        const float more = shuffle_xor(sum, mask);
+        if (mask < lanes) sum += more;
       }
-      if (inside && (lane & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, cols[i], rows[i], sums);
+      if (inside && (lane & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, cols[i], rows[i], sum);
     }
   }
 }
@@ -62,7 +63,7 @@ __device__ __forceinline__ void stage_turn(const StepArguments& step, int now, i
   const SharedPlan& plan = step.plan;
   const Segment& segment = job_at(plan, product).segment;
   const Space& space = segment.space;
-  const Stage stage{plan.work, space.starts, space.biases, 0};
+  const Stage stage{plan.work, space.biases, 0};
   if constexpr (kTiles == 1) {
     if ((kind & Duty::kOneRow) != 0) [[likely]] {
       stage_in_way<1, true>({step, {now}, {0, 1, turn_here(plan, product, kind).run.listed}, stage, kind},

@@ -244,7 +244,6 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     Job& job = jobs_[job_number];
     for (Segment& segment : job.segments) {
       const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
-      segment.space.starts = stage.starts;
       segment.space.biases = stage.biases;
       segment.space.padded = segment.matrix.padded_cols();
       if (segment.in.slots > 0) {

@@ -6,7 +6,7 @@
 // take turns: while the products of one are under way, the other unpacks weights and scales sums. Without
 // that both would wait for the tensor cores together and then leave them idle together. The order of the
 // columns and the parts are those of wide_product.h. Per stage, warp and 4-bit matrix: 8 products of 64 x 128
-// x 16, 128 fma, 128 moves, 64 instructions of unpacking, 36 loads; the products alone are 512 clocks.
+// x 16, 128 fma, 40 instructions of unpacking, 4 loads; the products alone are 512 clocks.
 #pragma once
 
 #include "backend/cuda/kernels/wide_group.h"
@@ -66,9 +66,7 @@ struct GroupWarp {
       : lane(static_cast<int>(threadIdx.x) % 32),
         group(static_cast<int>(threadIdx.x) / kGroupThreads),
         tile(static_cast<int>(threadIdx.x) / 32 / kSubtiles),
-        subtile(static_cast<int>(threadIdx.x) / 32 % kSubtiles),
-        one_{bf16_low(0x3f80u + unknown_zero()), bf16_low(0x3f80u + unknown_zero<1>())},
-        magic_{0x43004300u + unknown_zero(), 0x45004500u + unknown_zero()} {}
+        subtile(static_cast<int>(threadIdx.x) / 32 % kSubtiles) {}
 
   /// A part of the columns ends.
   __device__ __forceinline__ void fold() {
@@ -87,13 +85,13 @@ struct GroupWarp {
     constexpr int kBlocks = piece_cols(kFormat) / 64;
     const int weights = weights_at(place, piece),
               values = place + piece * kBlocks * GroupSlot<S>::kBlockBytes;
-    const int tails = place + GroupSlot<S>::kTails + piece * S::kLayout.tail_units() * kWideTokens * 16;
+    const int tails = place + GroupSlot<S>::kTails + piece * kWideTokens * 16;
     WideScales<S> scales;
     scales.load(weights + subtile * S::kHeaderBytes, lane);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       if (block > 0 && block >= blocks) continue;
-      multiply_block(weights, values + block * GroupSlot<S>::kBlockBytes, tails, block, scales);
+      multiply_block(weights, values + block * GroupSlot<S>::kBlockBytes, block, scales);
     }
     add_biases(tails, scales);
   }
@@ -154,59 +152,29 @@ struct GroupWarp {
     arrive_some(turn_of(1 - group), 2 * kGroupThreads);
   }
 
-  /// What the sums of a group start from. Multiplied, because moves take twice as long.
-  __device__ __forceinline__ void load_starts(int tails, int number, float (&raw)[2 * kColumns][4]) const {
-    const int at = tails + (number / 2 * kWideTokens + lane % 4 * 2) * 16 + number % 2 * 8;
-#pragma unroll
-    for (int column = 0; column < kColumns; ++column) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float2 start = *shared_at<const float2>(at + (column * 8 + i) * 16);
-        raw[2 * column][i] = start.x * one_[0];
-        raw[2 * column][i + 2] = start.x * one_[1];
-        raw[2 * column + 1][i] = start.y * one_[0];
-        raw[2 * column + 1][i + 2] = start.y * one_[1];
-      }
-    }
-  }
-
-  /// See unpack(); from a register, the constant costs nothing.
-  __device__ static __forceinline__ void unpack_with(uint32_t magic, uint32_t word, uint32_t (&a)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) a[i] = (word >> 4 * i & 0x000f000fu) | magic;
-  }
-
-  __device__ __forceinline__ void multiply_block(int weights, int values, int tails, int block,
+  __device__ __forceinline__ void multiply_block(int weights, int values, int block,
                                                  const WideScales<S>& scales) {
-    constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
+    constexpr int kWords = kFormat == Format::kAffine8 ? 2 : 1;
     constexpr int kSteps = 4 / kGroups;  // of a group
-    uint4 codes[kPlanes];
+    uint4 codes[kWords];
 #pragma unroll
-    for (int plane = 0; plane < kPlanes; ++plane)
-      codes[plane] = shared_at<const uint4>(
-          weights +
-          kSubtiles * S::kHeaderBytes)[((block * kSubtiles + subtile) * kPlanes + plane) * 32 + lane];
+    for (int word = 0; word < kWords; ++word)
+      codes[word] = shared_at<const uint4>(
+          weights + kSubtiles * S::kHeaderBytes)[((block * kSubtiles + subtile) * kWords + word) * 32 + lane];
 #pragma unroll
     for (int part = 0; part < kGroups; ++part) {  // groups of columns
-      uint32_t a[kSteps][kPlanes][4];
+      uint32_t a[kSteps][4];
 #pragma unroll
-      for (int i = 0; i < kSteps; ++i) {
-#pragma unroll
-        for (int plane = 0; plane < kPlanes; ++plane)
-          unpack_with(magic_[plane], word_of(codes[plane], part * kSteps + i), a[i][plane]);
-      }
+      for (int i = 0; i < kSteps; ++i) unpack<kFormat>(codes, part * kSteps + i, a[i]);
       const int number = block * kGroups + part;  // of the piece's groups
       float raw[2 * kColumns][4];
-      load_starts(tails, number, raw);
       await_turn();
-      group_begin(raw);
+      group_begin_at_zero(raw);
+      group_mma<false>(raw, a[0], values, part * kSteps);
 #pragma unroll
-      for (int i = 0; i < kSteps; ++i) {
-#pragma unroll
-        for (int plane = 0; plane < kPlanes; ++plane) {
-          if (i == kSteps - 1 && plane == kPlanes - 1) group_commit();
-          group_mma(raw, a[i][plane], values, part * kSteps + i);
-        }
+      for (int i = 1; i < kSteps; ++i) {
+        if (i == kSteps - 1) group_commit();
+        group_mma(raw, a[i], values, part * kSteps + i);
       }
       pass_turn();
       group_end(raw);
@@ -223,16 +191,12 @@ struct GroupWarp {
   }
 
   __device__ __forceinline__ void add_biases(int tails, const WideScales<S>& scales) {
-    const auto* x =
-        shared_at<const uint32_t>(tails + (S::kLayout.tail_units() - 1) * kWideTokens * 16) + lane;
+    const auto* x = shared_at<const uint32_t>(tails) + lane;
     uint32_t a[4];
     scales.row_operand(lane, a);
 #pragma unroll
     for (int column = 0; column < kColumns; ++column) mma(sums[2 * column], a, x[column * 32], 0);
   }
-
-  const float one_[2];
-  const uint32_t magic_[2];
 };
 
 /// Lane 4g + t has rows g and g + 8 of the warp's subtile, columns 2t and 2t + 1 of a tile. Gate and up are

@@ -18,16 +18,16 @@ inline constexpr int kWideCols = 128;  // that are in shared memory together
 inline constexpr int kWideTargets = 3;
 
 /// A staged row: its pieces (packed_matrix.h) one after another. Of a piece, first the pairs of bf16,
-/// [32 columns][high, low][t][two steps of 16 columns][b0, b1], the column operand of one row; then for every
-/// group of columns with a scale what its sums start from, of high and low parts; then the sums of its groups
-/// as a column operand for the biases. See stage.h, which has the same for up to 16 rows side by side.
+/// [32 columns][high, low][t][two steps of 16 columns][b0, b1], the column operand of one row; then, as a
+/// tail, the sums of its groups of columns with a scale as a column operand for the biases. See stage.h,
+/// which has the same for up to 16 rows side by side.
 struct StagedLayout {
   Format format = Format::kBf16;
   int groups = 0;
 
   constexpr int in_piece() const { return groups * (format == Format::kAffine4 ? 2 : 1); }
   constexpr int value_bytes() const { return piece_cols(format) * 4; }
-  constexpr int tail_units() const { return groups == 0 ? 0 : in_piece() > 2 ? 3 : 2; }  // of 16 bytes
+  constexpr int tail_units() const { return groups == 0 ? 0 : 1; }  // of 16 bytes
   constexpr int piece_bytes() const { return value_bytes() + 16 * tail_units(); }
 };
 

@@ -130,50 +130,32 @@ struct WideWarp {
     return group % 2 == 0 ? scales[group / 2].y : scales[group / 2].w;
   }
 
-  /// What the sums of a group start from: rows 2t and 2t + 1 of a column tile.
-  __device__ __forceinline__ void load_starts(int place, int piece, int group, int tile,
-                                              float (&starts)[2][4]) const {
-    const int part = piece * S::kLayout.tail_units() + group / 2;
-    const int at = place + S::kWeightBytes + S::kValueBytes +
-                   (part * kWideTokens + wide * 32 + tile * 8 + lane % 4 * 2) * 16 + group % 2 * 8;
-    const float2 one = *shared_at<const float2>(at), two = *shared_at<const float2>(at + 16);
-    starts[0][0] = starts[0][2] = one.x;
-    starts[0][1] = starts[0][3] = two.x;
-    starts[1][0] = starts[1][2] = one.y;
-    starts[1][1] = starts[1][3] = two.y;
-  }
-
   __device__ __forceinline__ void multiply_block(int place, int piece, int block, const Scales (&scales)[2]) {
-    constexpr int kPlanes = kFormat == Format::kAffine8 ? 2 : 1;
+    constexpr int kWords = kFormat == Format::kAffine8 ? 2 : 1;
     constexpr int kSteps = 4 / kGroups;  // of a group
     constexpr int kChunks = piece_cols(kFormat) / 32;
     const int values = place + S::kWeightBytes;
-    uint4 codes[2][kPlanes];
+    uint4 codes[2][kWords];
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
 #pragma unroll
-      for (int plane = 0; plane < kPlanes; ++plane)
-        codes[s][plane] = shared_at<const uint4>(
+      for (int word = 0; word < kWords; ++word)
+        codes[s][word] = shared_at<const uint4>(
             piece_at(place, s, piece) +
-            kSubtiles * S::kHeaderBytes)[((block * kSubtiles + in_tile(s)) * kPlanes + plane) * 32 + lane];
+            kSubtiles * S::kHeaderBytes)[((block * kSubtiles + in_tile(s)) * kWords + word) * 32 + lane];
     }
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      uint32_t a[2][kSteps][kPlanes][4];
+      uint32_t a[2][kSteps][4];
 #pragma unroll
       for (int s = 0; s < 2; ++s) {
 #pragma unroll
-        for (int i = 0; i < kSteps; ++i) {
-          unpack<0x43004300u>(word_of(codes[s][0], group * kSteps + i), a[s][i][0]);
-          if constexpr (kPlanes == 2)
-            unpack<0x45004500u>(word_of(codes[s][1], group * kSteps + i), a[s][i][1]);
-        }
+        for (int i = 0; i < kSteps; ++i) unpack<kFormat>(codes[s], group * kSteps + i, a[s][i]);
       }
       const int number = block * kGroups + group;  // of the piece's groups
 #pragma unroll
       for (int tile = 0; tile < kColumns; ++tile) {
-        float starts[2][4], raw[2][2][4];
-        load_starts(place, piece, number, tile, starts);
+        float raw[2][2][4];
 #pragma unroll
         for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
@@ -183,11 +165,10 @@ struct WideWarp {
 #pragma unroll
             for (int s = 0; s < 2; ++s) {
               if (i == 0) {
-                mma(raw[s][low], a[s][i][0], b0, b1, starts[low]);
+                mma(raw[s][low], a[s][i], b0, b1, {0, 0, 0, 0});
               } else {
-                mma(raw[s][low], a[s][i][0], b0, b1);
+                mma(raw[s][low], a[s][i], b0, b1);
               }
-              if constexpr (kPlanes == 2) mma(raw[s][low], a[s][i][1], b0, b1);
             }
           }
         }
@@ -210,8 +191,7 @@ struct WideWarp {
   }
 
   __device__ __forceinline__ void add_biases(int place, int piece, const Scales (&scales)[2]) {
-    const int part = (piece + 1) * S::kLayout.tail_units() - 1;
-    const int at = place + S::kWeightBytes + S::kValueBytes + (part * kWideTokens + wide * 32) * 16;
+    const int at = place + S::kWeightBytes + S::kValueBytes + (piece * kWideTokens + wide * 32) * 16;
     uint32_t x[kColumns];
 #pragma unroll
     for (int tile = 0; tile < kColumns; ++tile) x[tile] = shared_at<const uint32_t>(at)[tile * 32 + lane];

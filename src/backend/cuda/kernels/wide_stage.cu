@@ -14,7 +14,7 @@ namespace {
 __device__ __forceinline__ void put_four_wide(const WideTarget& target, std::byte* row, int col, float4 x,
                                               bool wanted) {
   const StagedLayout& layout = target.layout;
-  const Split one = split_bf16(x.x, x.y), two = split_bf16(x.z, x.w);
+  const auto [one, two] = staged_four(x, staged_scale(layout.groups));
   const int cols = piece_cols(layout.format);
   std::byte* piece = row + col / cols * layout.piece_bytes();
   auto* words = reinterpret_cast<uint32_t*>(piece) + col % cols / 32 * 32;
@@ -31,25 +31,17 @@ __device__ __forceinline__ void put_four_wide(const WideTarget& target, std::byt
     words[20] = two.low;
   }
   if (layout.groups == 0) return;
-  float high = bf16_low(one.high) + bf16_high(one.high) + (bf16_low(two.high) + bf16_high(two.high));
-  float low = bf16_low(one.low) + bf16_high(one.low) + (bf16_low(two.low) + bf16_high(two.low));
+  float sum = sum_of(x);
   const int lanes = layout.groups == 1 ? 16 : 8;  // of a group
 #pragma unroll
   for (int mask = 1; mask < 16; mask *= 2) {
-    const float more_high = shuffle_xor(high, mask), more_low = shuffle_xor(low, mask);
-    if (mask < lanes) {
-      high += more_high;
-      low += more_low;
-    }
+    const float more = shuffle_xor(sum, mask);
+    if (mask < lanes) sum += more;
   }
   if (!wanted || threadIdx.x % static_cast<unsigned>(lanes) != 0) return;
   const int in_piece = layout.in_piece(), at = col % cols / (kPaddedCols / layout.groups);
-  const float offset = -code_offset(layout.format);
-  auto* starts = reinterpret_cast<float*>(piece + layout.value_bytes());
-  starts[2 * at] = offset * high;
-  starts[2 * at + 1] = offset * low;
-  const Split total = split_bf16(high + low, 0);
-  auto* halves = reinterpret_cast<uint16_t*>(piece + layout.piece_bytes() - 16);
+  const Split total = split_bf16(sum, 0);
+  auto* halves = reinterpret_cast<uint16_t*>(piece + layout.value_bytes());
   halves[at] = static_cast<uint16_t>(total.high);
   halves[in_piece + at] = static_cast<uint16_t>(total.low);
   if (at > 0) return;
