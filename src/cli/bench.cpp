@@ -71,7 +71,8 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
                  options.plan.decode_steps);
   parser.integer({"--repeats", "N", "repetitions, taken in turns (default 5)"}, 1, 1000,
                  options.plan.repeats);
-  parser.flag("--phases", options.plan.phases, "time the phases of a step at every width");
+  parser.flag("--phases", options.plan.phases,
+              "time the phases of a step at every width and number of sequences");
   parser.text({"--trace", "FILE", "write them, layer by layer, for Chrome's tracing page or Perfetto"},
               options.trace);
   parser.group("Speculation, on made-up weights of a model and an assistant");
@@ -161,7 +162,13 @@ struct Report {
           fmt::format("| prompt of {} | {:.1f} | {:.2f} per token | | {:.1f} times decode |\n", result.prompt,
                       1 / per_token, per_token * 1e3, result.decode[0].seconds / per_token);
     }
-    return text + width_table() + phase_tables() + sequence_table();
+    text += width_table();
+    for (const WidthResult& at : result.widths)
+      text += phase_table(fmt::format("at width {}", at.width), at.phases);
+    text += sequence_table();
+    for (const SequencesResult& at : result.sequences)
+      text += phase_table(fmt::format("with {} sequence{}", at.count, at.count == 1 ? "" : "s"), at.phases);
+    return text;
   }
 
   std::string width_table() const {
@@ -175,19 +182,18 @@ struct Report {
     return text;
   }
 
-  std::string phase_tables() const {
-    std::string text;
-    for (const WidthResult& at : result.widths) {
-      if (at.phases.empty()) continue;
-      text += fmt::format(
-          "\n| phase at width {} | ms | MB of weights | GB/s | share |\n|---|---|---|---|---|\n", at.width);
-      for (const auto& phase : backend::by_kind(at.phases)) {
-        const auto bytes = static_cast<double>(phase.bytes);
-        text += fmt::format("| {} | {:.3f} | ", phase.name, phase.seconds * 1e3);
-        text += bytes > 0 ? fmt::format("{:.1f} | {:.1f} | {:.0f} % |\n", bytes / 1e6,
-                                        bytes / phase.seconds / 1e9, 100 * share(bytes, phase.seconds))
-                          : "- | - | - |\n";
-      }
+  /// Nothing where they were not timed.
+  std::string phase_table(const std::string& when,
+                          const std::vector<backend::Backend::PhaseTime>& phases) const {
+    if (phases.empty()) return "";
+    std::string text =
+        fmt::format("\n| phase {} | ms | MB of weights | GB/s | share |\n|---|---|---|---|---|\n", when);
+    for (const auto& phase : backend::by_kind(phases)) {
+      const auto bytes = static_cast<double>(phase.bytes);
+      text += fmt::format("| {} | {:.3f} | ", phase.name, phase.seconds * 1e3);
+      text += bytes > 0 ? fmt::format("{:.1f} | {:.1f} | {:.0f} % |\n", bytes / 1e6,
+                                      bytes / phase.seconds / 1e9, 100 * share(bytes, phase.seconds))
+                        : "- | - | - |\n";
     }
     return text;
   }
@@ -223,17 +229,19 @@ struct Report {
                                {"bytes_per_second", at.bytes / at.seconds},
                                {"share_of_bandwidth", share(at.bytes, at.seconds)}});
     }
+    const auto add_phases = [](ordered_json& to, const std::vector<backend::Backend::PhaseTime>& phases) {
+      for (const auto& phase : backend::by_kind(phases))
+        to["phases"].push_back({{"phase", phase.name}, {"seconds", phase.seconds}, {"bytes", phase.bytes}});
+    };
     for (const WidthResult& at : result.widths) {
       out["widths"].push_back({{"width", at.width}, {"seconds_per_step", at.seconds}});
-      for (const auto& phase : backend::by_kind(at.phases)) {
-        out["widths"].back()["phases"].push_back(
-            {{"phase", phase.name}, {"seconds", phase.seconds}, {"bytes", phase.bytes}});
-      }
+      add_phases(out["widths"].back(), at.phases);
     }
     for (const SequencesResult& at : result.sequences) {
       out["sequences"].push_back({{"count", at.count},
                                   {"seconds_per_step", at.seconds},
                                   {"tokens_per_second", at.tokens_per_second()}});
+      add_phases(out["sequences"].back(), at.phases);
     }
     if (result.prompt > 0) {
       out["prompt"] = {{"tokens", result.prompt},

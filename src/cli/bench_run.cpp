@@ -117,6 +117,7 @@ class Together {
     for (size_t c = 0; c < counts_.size(); ++c) results.push_back({counts_[c], median(seconds_[c])});
     return results;
   }
+  void step(int count) { feed_->step_together(count); }
 
  private:
   std::vector<int> counts_;
@@ -124,15 +125,15 @@ class Together {
   std::unique_ptr<Feed> feed_;
 };
 
-/// Apart from the other measurements, since reading clocks takes time too.
-void time_phases(backend::Backend& backend, Feed& feed, int repeats, std::vector<WidthResult>& widths) {
+/// The phases of a step. Apart from the other measurements, since reading clocks takes time too.
+std::vector<backend::Backend::PhaseTime> time_phases(backend::Backend& backend, int repeats,
+                                                     const std::function<void()>& step) {
   const int steps = 4 * repeats;
-  for (WidthResult& at : widths) {
-    backend.time_phases();
-    for (int i = 0; i < steps; ++i) feed.step(at.width, false, true);
-    at.phases = backend.phase_times();
-    for (auto& phase : at.phases) phase.seconds /= steps;
-  }
+  backend.time_phases();
+  for (int i = 0; i < steps; ++i) step();
+  auto phases = backend.phase_times();
+  for (auto& phase : phases) phase.seconds /= steps;
+  return phases;
 }
 
 }  // namespace
@@ -191,7 +192,12 @@ BenchResult run_bench(backend::Backend& backend, const BenchPlan& plan,
   for (size_t w = 0; w < plan.widths.size(); ++w)
     result.widths.push_back({plan.widths[w], median(widths[w])});
   result.sequences = together.results();
-  if (plan.phases) time_phases(backend, *feeds[0], plan.repeats, result.widths);
+  if (plan.phases) {
+    for (WidthResult& at : result.widths)
+      at.phases = time_phases(backend, plan.repeats, [&] { feeds[0]->step(at.width, false, true); });
+    for (SequencesResult& at : result.sequences)
+      at.phases = time_phases(backend, plan.repeats, [&] { together.step(at.count); });
+  }
   if (plan.prompt > 0) {
     result.prompt = plan.prompt;
     result.prompt_seconds = *std::min_element(prompt.begin(), prompt.end());

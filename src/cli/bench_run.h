@@ -35,7 +35,8 @@ struct WidthResult {
 
 struct SequencesResult {
   int count = 0;
-  double seconds = 0;  // per step, which is a token for each
+  double seconds = 0;                                    // per step, which is a token for each
+  std::vector<backend::Backend::PhaseTime> phases = {};  // per step, when asked for
 
   double tokens_per_second() const { return count / seconds; }
 };
