@@ -94,9 +94,11 @@ void RowReader::floats(int64_t row, float* out) {
     return;
   }
   codes(row, codes_.data(), scales_.data(), biases_.data());
-  for (int64_t c = 0; c < matrix_.cols; ++c) {
-    const auto g = static_cast<size_t>(c / matrix_.group);
-    out[c] = static_cast<float>(codes_[static_cast<size_t>(c)]) * scales_[g] + biases_[g];
+  const uint8_t* from = codes_.data();
+  const int64_t group = matrix_.group;
+  for (size_t g = 0; g < scales_.size(); ++g, from += group, out += group) {
+    const float scale = scales_[g], bias = biases_[g];
+    for (int64_t c = 0; c < group; ++c) out[c] = static_cast<float>(from[c]) * scale + bias;
   }
 }
 
