@@ -126,6 +126,7 @@ double relative_error(const std::vector<float>& got, const std::vector<double>& 
   return std::isnan(difference) ? INFINITY : std::sqrt(difference / size);
 }
 
+class CudaPlan : public test::GpuTest {};
 class CudaProduct : public test::GpuTest, public testing::WithParamInterface<MatrixKind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, CudaProduct, testing::ValuesIn(kKinds),
                          [](const auto& test) { return std::string(test.param.name); });
@@ -253,6 +254,34 @@ TEST_P(CudaProduct, TakesTallMatricesInWiderTiles) {
   Subject subject(gpu(), kind, 8200, 2 * std::max<int64_t>(kind.col_step, 32), false);
   ASSERT_EQ(subject.packed().subtiles, 2);
   EXPECT_LT(relative_error(subject.run(0, 3), subject.expected()), 1.5e-5);
+}
+
+/// Matrices whose products are added up by their reader are cut so that eight rows of them fit in shared
+/// memory where the model is narrow enough: E4B's down, and 26B-A4B's out of all kinds of layers.
+TEST_F(CudaPlan, TakesEightRowsOfNarrowModelsInOnePass) {
+  struct Wide {
+    int64_t rows, cols;
+  };
+  for (const Wide wide : {Wide{2560, 10240}, Wide{2816, 4096}, Wide{2816, 8192}, Wide{1536, 12288}}) {
+    const OwnedMatrix source = affine<4, 64>(wide.rows, wide.cols, 1);
+    const PackedMatrix packed = plan_sliced(source.matrix);
+    StepList list;
+    Job job;
+    for (int i = 0; i < packed.slices; ++i) {
+      Segment& segment = job.segments[job.segment_count++];
+      segment.matrix = packed.slice(i);
+      segment.in.cols = packed.cols;
+    }
+    list.add_product(gpu(), job, 1, 0);
+    Job reader;
+    reader.segment_count = 1;
+    reader.segments[0].matrix =
+        plan({.format = Format::kAffine4, .groups = 1, .rows = 64, .cols = wide.rows});
+    reader.segments[0].in.cols = static_cast<int>(wide.rows);
+    list.add_product(gpu(), reader, 1, 0);
+    list.finish(gpu(), 8);
+    for (const Job& planned : list.jobs()) EXPECT_EQ(planned.passes, 1) << wide.rows << " x " << wide.cols;
+  }
 }
 
 }  // namespace

@@ -35,15 +35,18 @@ void require_supported(const Matrix& matrix) {
   }
 }
 
-// A slice's columns, of all rows of a step, must fit in shared memory; and with fewer tiles than this there
-// is not enough work for every multiprocessor unless the columns are shared out too.
-constexpr int64_t kMostSliceCols = 5376, kFewTiles = 264, kLeastSliceCols = 2048;
+// A slice's columns, of up to four rows, must fit in shared memory beside two places of every ring; those of
+// eight rows where the model's other matrices, which have a column for every row of this one, allow it, else
+// all weights are read twice for five rows. And with fewer tiles than this there is not enough work for every
+// multiprocessor unless the columns are shared out too.
+constexpr int64_t kMostSliceCols = 5376, kMostColsOfEight = 3648, kFewTiles = 264, kLeastSliceCols = 2048;
 
 int slices_for(const Matrix& matrix, int64_t tiles) {
+  const int64_t most = matrix.rows <= kMostColsOfEight ? kMostColsOfEight : kMostSliceCols;
   int slices = 1;
   while (2 * slices <= kMaxSlices && matrix.cols % (2 * slices * kPaddedCols) == 0 &&
          (matrix.group == 0 || matrix.cols / (2 * slices) % matrix.group == 0)) {
-    const bool wide = matrix.cols / slices > kMostSliceCols;
+    const bool wide = matrix.cols / slices > most;
     const bool few = tiles * slices < kFewTiles && matrix.cols / (2 * slices) >= kLeastSliceCols;
     if (!wide && !few) break;
     slices *= 2;
