@@ -19,15 +19,20 @@ struct Shape {
   bool k_is_v;
   int position;  // of the first row
 };
-// Enough that a block of threads of a large GPU has keys for two teams.
+// Enough that a block of threads of a large GPU has keys for two teams, and several tiles of a window.
 #ifdef SLIP_CUDA_EMULATED
-constexpr int kTeamKvHeads = 1;
+constexpr int kTeamKvHeads = 1, kWindowKvHeads = 1;
 #else
-constexpr int kTeamKvHeads = 8;
+constexpr int kTeamKvHeads = 8, kWindowKvHeads = 24;
 #endif
 const Shape kShapes[] = {
     {"sliding_256_two_heads", 256, 4, 2, 128, 70, false, 120},
     {"sliding_256_eight_heads", 256, 8, 1, 128, 64, false, 250},
+    {"sliding_256_long", 256, 2 * kWindowKvHeads, kWindowKvHeads, 128, 1024, false, 1500},
+    {"sliding_128", 128, 3, 1, 64, 200, false, 490},
+    {"sliding_64", 64, 4, 2, 32, 100, false, 250},
+    {"sliding_32", 32, 2, 1, 16, 100, false, 40},
+    {"sliding_16", 16, 2, 2, 8, 70, false, 0},
     {"full_512", 512, 8, 1, 64, 0, false, 27},
     {"full_512_one_vector", 512, 8, 1, 64, 0, true, 60},
     {"full_512_one_vector_in_teams", 512, 8 * kTeamKvHeads, kTeamKvHeads, 64, 0, true, 2300},

@@ -259,12 +259,14 @@ TEST_P(CudaProduct, TakesTallMatricesInWiderTiles) {
 }
 
 /// Matrices whose products are added up by their reader are cut so that eight rows of them fit in shared
-/// memory where the model is narrow enough: E4B's down, and 26B-A4B's out of all kinds of layers.
+/// memory where the model is narrow enough: E4B's down, 26B-A4B's out of all kinds of layers, and both of
+/// 12B, of which nothing may be left over.
 TEST_F(CudaPlan, TakesEightRowsOfNarrowModelsInOnePass) {
   struct Wide {
     int64_t rows, cols;
   };
-  for (const Wide wide : {Wide{2560, 10240}, Wide{2816, 4096}, Wide{2816, 8192}, Wide{1536, 12288}}) {
+  for (const Wide wide : {Wide{2560, 10240}, Wide{2816, 4096}, Wide{2816, 8192}, Wide{1536, 12288},
+                          Wide{3840, 15360}, Wide{3840, 4096}, Wide{3840, 8192}}) {
     const OwnedMatrix source = affine<4, 64>(wide.rows, wide.cols, 1);
     const PackedMatrix packed = plan_sliced(source.matrix);
     StepList list;

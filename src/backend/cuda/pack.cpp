@@ -39,7 +39,7 @@ void require_supported(const Matrix& matrix) {
 // eight rows where the model's other matrices, which have a column for every row of this one, allow it, else
 // all weights are read twice for five rows. And with fewer tiles than this there is not enough work for every
 // multiprocessor unless the columns are shared out too.
-constexpr int64_t kMostSliceCols = 5376, kMostColsOfEight = 3648, kFewTiles = 264, kLeastSliceCols = 2048;
+constexpr int64_t kMostSliceCols = 5376, kMostColsOfEight = 3840, kFewTiles = 264, kLeastSliceCols = 2048;
 
 int slices_for(const Matrix& matrix, int64_t tiles) {
   const int64_t most = matrix.rows <= kMostColsOfEight ? kMostColsOfEight : kMostSliceCols;
@@ -196,7 +196,7 @@ void put_scales(const Rows16& rows, int64_t group, int count, std::byte* to) {
 /// One subtile's share of a piece.
 void put_piece(const Rows16& rows, const PackedMatrix& packed, int64_t piece, int subtile, std::byte* to) {
   if (packed.format == Format::kBf16) return put_floats(rows, piece * 2, to + subtile * 1024);
-  const int groups = packed.groups * piece_cols(packed.format) / kPaddedCols;
+  const int groups = groups_of_piece(packed.format, packed.groups);
   put_scales(rows, piece * groups, groups, to + subtile * groups * 64);
   to += packed.subtiles * groups * 64;
   if (packed.format == Format::kAffine8) return put_bytes(rows, piece * 4, to + subtile * 1024);
@@ -238,7 +238,7 @@ PackedMatrix plan(const MatrixShape& shape) {
   const int in_piece = piece_cols(shape.format);
   const int padded = (packed.cols + kPaddedCols - 1) / kPaddedCols * kPaddedCols;
   packed.pieces = (padded + in_piece - 1) / in_piece;
-  packed.piece_bytes = packed.subtiles * (1024 + shape.groups * in_piece / kPaddedCols * 64);
+  packed.piece_bytes = packed.subtiles * (1024 + groups_of_piece(shape.format, shape.groups) * 64);
   packed.tile_bytes = packed.pieces * packed.piece_bytes;
   if (packed.padded_cols() > padded) packed.tile_bytes -= packed.subtiles * 512;
   const int64_t tile_rows = packed.pair ? 16 : 16 * packed.subtiles;

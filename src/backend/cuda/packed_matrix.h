@@ -42,6 +42,10 @@ constexpr float kept_scale(Format format, int row) {
 constexpr int piece_cols(Format format) {
   return format == Format::kAffine4 ? 128 : format == Format::kAffine8 ? 64 : 32;
 }
+/// Groups with a scale in a piece, where there are `groups` in 64 columns.
+constexpr int groups_of_piece(Format format, int groups) {
+  return groups * (format == Format::kAffine4 ? 2 : 1);
+}
 
 struct PackedMatrix {
   const std::byte* data = nullptr;  // on the device

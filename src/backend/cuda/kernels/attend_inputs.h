@@ -91,8 +91,8 @@ class AttendInputs {
   // How threads share the copying of a tile: so many pieces of 16 bytes of a key, so many keys at once.
   static constexpr int kPieces = kDim / 8;
   static constexpr int kAhead = 2;  // tiles from the latest to the one that is prefetched
-  static constexpr int kAtOnce =
-      kBlockThreads / kPieces < T::kKeys ? kBlockThreads / kPieces : static_cast<int>(T::kKeys);
+  template <int kThreads>
+  static constexpr int kAtOnce = kThreads / kPieces < T::kKeys ? kThreads / kPieces : int{T::kKeys};
 
   /// Where this thread's piece of the first keys of a tile lies in its page.
   __device__ __forceinline__ int own_place(int thread, int start) const {
@@ -125,26 +125,38 @@ class AttendInputs {
     for (int at = 0; at < T::kKeys * kDim * 2; at += kThreads * kLine) prefetch(from + at);
   }
 
+  /// Keys and values of the tile at `start`, which is the next one but one, to the second-level cache. By
+  /// half of the threads.
+  __device__ __forceinline__ void prefetch_rows(int thread, int start) const {
+    constexpr int kLine = 128, kThreads = kBlockThreads / 4;  // of each part
+    if (kDim < 256 || start >= share_.end) return;
+    const std::byte* from = page_from(start) + slot_of(thread / kThreads, start) + thread % kThreads * kLine;
+#pragma unroll
+    for (int at = 0; at < T::kKeys * kDim * 2; at += kThreads * kLine) prefetch(from + at);
+  }
+
   /// Keys or values of the tile at `start`, as far as they lie in the share; those from fresh_ on are made by
-  /// make_heads(), and all others are zero.
+  /// make_heads(), and all others are zero. By kThreads threads, which have set from_ accordingly.
+  template <int kThreads = kBlockThreads>
   __device__ __forceinline__ void fetch_tile(int thread, int part, int start, uint16_t* tile) const {
+    constexpr int kRows = kAtOnce<kThreads>;
     const int row = thread / kPieces, piece = thread % kPieces;
-    if (kAtOnce * kPieces < kBlockThreads && row >= kAtOnce) return;
+    if (kRows * kPieces < kThreads && row >= kRows) return;
     const std::byte* from = part == 0 ? from_ : from_ + values_after_keys();
     uint16_t* to = tile + row * T::kStride + piece * 8;
     const int end = min(fresh_, share_.end);
     if (start >= share_.first && start + T::kKeys <= end) {
 #pragma unroll
-      for (int j = 0; j < T::kKeys; j += kAtOnce) copy_async(to + j * T::kStride, from + j * kDim * 2);
+      for (int j = 0; j < T::kKeys; j += kRows) copy_async(to + j * T::kStride, from + j * kDim * 2);
     } else {
 #pragma unroll
-      for (int j = 0; j < T::kKeys; j += kAtOnce) {
+      for (int j = 0; j < T::kKeys; j += kRows) {
         const int key = start + row + j;
         if (key < end || key >= share_.end)
           copy_async_or_zero(to + j * T::kStride, from + j * kDim * 2, key >= share_.first && key < end);
       }
     }
-    prefetch_tile(thread, part, start, start + kAhead * T::kKeys);
+    if constexpr (kThreads == kBlockThreads) prefetch_tile(thread, part, start, start + kAhead * T::kKeys);
   }
   /// A tile, as a group of copies; or as two, for keys and then for values.
   __device__ __forceinline__ void fetch(int thread, int start, int buffer) {

@@ -46,7 +46,6 @@ struct Tile {
   static constexpr int kStepsPerWarp = kSteps / kSplit;
   static constexpr int kBytes = kKeys * kStride * 2;       // of keys or values
   static constexpr int kOwnQueries = kSplit == 8 ? 2 : 1;  // eights of queries a warp scores
-  static constexpr int kOutTiles = kDim == 512 ? 2 : 1;    // of 16 dimensions, per warp
   static constexpr int kScoreStride = kKeys + 4;
   static constexpr int kWeightStride = kKeys + 8;
 };

@@ -29,7 +29,10 @@ __device__ __forceinline__ void unpack_bytes(uint32_t one, uint32_t two, uint32_
 __device__ __forceinline__ uint32_t word_of(const uint4& words, int i) {
   return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
 }
-/// Step `step` of four that lie in `words`, which is one word of 16 bytes, or two of 8-bit codes.
+/// A lane's codes of 64 columns are so many words of 16 bytes.
+template <Format kFormat>
+inline constexpr int kCodeWords = kFormat == Format::kAffine8 ? 2 : 1;
+/// Step `step` of four that lie in them.
 template <Format kFormat>
 __device__ __forceinline__ void unpack(const uint4* words, int step, uint32_t (&a)[4]) {
   if constexpr (kFormat == Format::kAffine4) {
@@ -49,9 +52,15 @@ struct RowPlaces {
 template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
 struct Piece {
   using Sums = float[kSubtiles][kTiles][4];
-  static constexpr int kPieceGroups = kGroups * (kFormat == Format::kAffine4 ? 2 : 1);
+  static constexpr int kPieceGroups = groups_of_piece(kFormat, kGroups);
   static constexpr int kHeaderBytes = kPieceGroups * 64;  // of a subtile
   static constexpr int kBytes = kSubtiles * (1024 + kHeaderBytes);
+  static constexpr int kSumBytes = sum_bytes(kPieceGroups);
+
+  /// What a lane's biases are multiplied with, of the first piece: of column lane / 4, two of its halves.
+  __device__ static __forceinline__ int sum_place(int lane) {
+    return lane / 4 * (kSumBytes / 4) + lane % 4 * 4;
+  }
 
   /// What a lane reads of a piece: codes or bf16, scales and biases of rows g and g + 8, two groups to a word
   /// of four.
@@ -160,7 +169,7 @@ struct Piece {
         const int step = group * kSteps + i;  // of the piece
 #pragma unroll
         for (int s = 0; s < kSubtiles; ++s) {
-          const int at = kFormat == Format::kAffine8 ? s * 2 : step / 4 * kSubtiles + s;
+          const int at = (step / 4 * kSubtiles + s) * kCodeWords<kFormat>;
           uint32_t a[4];
           unpack<kFormat>(&words[piece].values[at], step % 4, a);
 #pragma unroll
@@ -207,7 +216,7 @@ struct Piece {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
       x[tile] = lane < 16 && lane % 4 < kPieceGroups
-                    ? shared_at<const uint32_t>(places.biases)[(index * kTiles + tile) * 16]
+                    ? *shared_at<const uint32_t>(places.biases + (index * kTiles + tile) * kSumBytes)
                     : 0;
 #pragma unroll
     for (int s = 0; s < kSubtiles; ++s) {

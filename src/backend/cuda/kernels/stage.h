@@ -39,12 +39,16 @@ __device__ __forceinline__ int job_place(const SharedPlan& plan, int product) {
 struct Stage {
   int rows = 0, biases = 0, end = 0;
 };
+/// Of that, the sums of four rows in the groups of a piece: [row][high parts, low parts][group of the piece].
+__host__ __device__ constexpr int sum_bytes(int groups_of_piece) {
+  return 16 * groups_of_piece;
+}
 __host__ __device__ inline Stage stage_at(int work, const PackedMatrix& matrix, int tiles) {
   Stage stage;
   const int cols = matrix.padded_cols();
   stage.rows = work;
   stage.biases = stage.rows + cols * 16 * tiles;
-  stage.end = stage.biases + (matrix.groups > 0 ? matrix.pieces * 64 * tiles : 0);
+  stage.end = stage.biases + matrix.pieces * sum_bytes(groups_of_piece(matrix.format, matrix.groups)) * tiles;
   return stage;
 }
 
@@ -102,6 +106,19 @@ __device__ __forceinline__ float row_factor(const float* partial, int row, int c
 __device__ __forceinline__ float sum_of(float4 x) {
   return (x.x + x.y) + (x.z + x.w);
 }
+/// Lanes that have a group's columns, four each, where there are one or two groups in 64.
+__device__ __forceinline__ int group_lanes(int groups) {
+  return groups == 1 ? 16 : 8;
+}
+/// Their sum, on each of them.
+__device__ __forceinline__ float group_sum(float sum, int lanes) {
+#pragma unroll
+  for (int mask = 1; mask < 16; mask *= 2) {
+    const float more = shuffle_xor(sum, mask);
+    if (mask < lanes) sum += more;
+  }
+  return sum;
+}
 
 /// Four columns as operands: pairs of bf16 of their high and of their low parts.
 struct StagedFour {
@@ -134,11 +151,10 @@ __device__ __forceinline__ void put_group(const Stage& stage, const PackedMatrix
                                           float sum) {
   const int tile = n / 4, r = n % 4;
   const int group = col / 64 * matrix.groups + (matrix.groups == 2 ? col / 32 % 2 : 0);
-  // [piece][tile][column r][t]: pairs of high parts, then of low ones. Columns 4 to 7 are not kept.
   const Split total = split_bf16(sum, 0);
-  const int in_piece = matrix.groups * (matrix.format == Format::kAffine4 ? 2 : 1);
-  const int at = group % in_piece;
-  auto* halves = shared_at<uint16_t>(stage.biases) + ((group / in_piece * kTiles + tile) * 4 + r) * 8;
+  const int in_piece = groups_of_piece(matrix.format, matrix.groups), at = group % in_piece;
+  auto* halves = shared_at<uint16_t>(stage.biases + (group / in_piece * kTiles + tile) * sum_bytes(in_piece) +
+                                     r * (sum_bytes(in_piece) / 4));
   halves[at] = static_cast<uint16_t>(total.high);
   halves[in_piece + at] = static_cast<uint16_t>(total.low);
 }
@@ -294,9 +310,9 @@ struct Stager {
       put_four<kTiles>(stage, col_of(i), row_of(i), staged_four(held[i], staged_scale(groups)), inside(i));
     }
     if (groups == 0) return;
-    const int lanes = groups == 1 ? 16 : 8;  // of a group
+    const int lanes = group_lanes(groups);
 #pragma unroll
-    for (int mask = 1; mask < 16; mask *= 2) {
+    for (int mask = 1; mask < 16; mask *= 2) {  // as group_sum() does it
 #pragma unroll
       for (int i = 0; i < kItems; ++i) {
         // The same for a whole warp.

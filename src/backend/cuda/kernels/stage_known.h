@@ -35,6 +35,7 @@ struct PutPlaces {
   bool puts, low;
   int in_piece_log;
   static constexpr int kRowBytes = 64;
+  __device__ __forceinline__ int row_sum_bytes() const { return sum_bytes(1 << in_piece_log) / 4; }
 
   __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles,
                                        int rows)
@@ -42,11 +43,11 @@ struct PutPlaces {
     const int col = 4 * thread, t = col % 8 / 2;
     words = stage.rows + col / 32 * tiles * 512 + (t ^ swizzle(col / 32)) * 16 + col / 16 % 2 * 8 +
             col / 8 % 2 * 4;
-    const int threads = groups == 1 ? 16 : 8, own = thread & (threads - 1), row = own % rows;
+    const int own = thread & (group_lanes(groups) - 1), row = own % rows;
     const int group = groups == 1 ? col / 64 : col / 32, in_piece = 1 << in_piece_log;
     puts = own < 2 * rows;
     low = own >= rows;
-    biases = stage.biases + (group >> in_piece_log) * tiles * 64 + row * 16 +
+    biases = stage.biases + (group >> in_piece_log) * tiles * sum_bytes(in_piece) + row * row_sum_bytes() +
              ((group & (in_piece - 1)) + (low ? in_piece : 0)) * 2;
   }
 };
@@ -200,8 +201,9 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
     squares.step(1);
     const Split total = split_bf16(left[0], 0);
     if (inside && places.puts)
-      *shared_at<uint16_t>(places.biases + ((before >> places.in_piece_log) * kTiles + tile) * 64 +
-                           above * 16) = static_cast<uint16_t>(places.low ? total.low : total.high);
+      *shared_at<uint16_t>(places.biases + before * kTiles * sum_bytes(1) +
+                           (tile * 4 + above) * places.row_sum_bytes()) =
+          static_cast<uint16_t>(places.low ? total.low : total.high);
   }
 };
 

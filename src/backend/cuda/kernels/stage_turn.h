@@ -44,13 +44,8 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
       const bool inside = cols[i] < padded;
       put_four<kTiles>(to, cols[i], rows[i], staged_four(x[i], staged_scale(matrix.groups)), inside);
       if (matrix.groups == 0) continue;
-      const int lanes = matrix.groups == 1 ? 16 : 8;  // of a group
-      float sum = sum_of(x[i]);
-#pragma unroll
-      for (int mask = 1; mask < 16; mask *= 2) {
-        const float more = shuffle_xor(sum, mask);
-        if (mask < lanes) sum += more;
-      }
+      const int lanes = group_lanes(matrix.groups);
+      const float sum = group_sum(sum_of(x[i]), lanes);
       if (inside && (lane & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, cols[i], rows[i], sum);
     }
   }

@@ -125,7 +125,7 @@ __device__ __forceinline__ void look_ahead(const SharedPlan& plan, int warp, int
 }
 
 /// A warp's ring: the arrivals of its places, and behind them the places.
-inline constexpr int kArrivalBytes = 128;  // and behind them how many runs its warp says it has taken
+inline constexpr int kArrivalBytes = 64;  // and behind them how many runs its warp says it has taken
 __host__ __device__ constexpr int taken_place(int ring) {
   return ring + kArrivalBytes - 32;
 }

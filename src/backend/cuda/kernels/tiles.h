@@ -74,7 +74,7 @@ __device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Spa
   const int lane = thread_here() % 32, rows_log = space.rows_log;
   // Columns that no row has repeat the first one's, which costs no more to read.
   const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
-  const RowPlaces rows{plan.work + further + column * 16, space.biases + further + lane * 4};
+  const RowPlaces rows{plan.work + further + column * 16, space.biases + further + Work::sum_place(lane)};
   if (awaits) {
     if (tiles > 0) stream.next(plan);  // the weights as well, while others have rows to stage
     __syncthreads();

@@ -57,7 +57,7 @@ class GroupLoader {
   __device__ __forceinline__ void bring(int stage, int place) {
     bring_values(stage, place);
     bring_weights(stage, place + GroupSlot<S>::kWeights);
-    if constexpr (S::kLayout.tail_units() > 0) bring_tails(stage, place + GroupSlot<S>::kTails);
+    if constexpr (S::kTailBytes > 0) bring_tails(stage, place + GroupSlot<S>::kTails);
   }
 
  private:
@@ -103,15 +103,12 @@ class GroupLoader {
     }
   }
   __device__ __forceinline__ void bring_tails(int stage, int place) const {
-    constexpr int kUnits = S::kLayout.tail_units();
-#pragma unroll
-    for (int at = 0; at < S::kPieces * kUnits; at += kGroupThreads / kWideTokens) {
-      const int part = at + thread() / kWideTokens, piece = stage * S::kPieces + part / kUnits;
-      if (part < S::kPieces * kUnits && piece < pieces_)
-        copy_async(shared_at<std::byte>(place + (part * kWideTokens + thread() % kWideTokens) * 16),
-                   staged_ + static_cast<int64_t>(tail_) * 16 +
-                       static_cast<int64_t>(piece) * S::kLayout.piece_bytes() + part % kUnits * 16);
-    }
+    static_assert(S::kPieces <= kGroupThreads / kWideTokens);
+    const int part = thread() / kWideTokens, piece = stage * S::kPieces + part;
+    if (part < S::kPieces && piece < pieces_)
+      copy_async(shared_at<std::byte>(place + thread() * 16),
+                 staged_ + static_cast<int64_t>(tail_) * 16 +
+                     static_cast<int64_t>(piece) * S::kLayout.piece_bytes());
   }
 
   const PackedMatrix& matrix_;

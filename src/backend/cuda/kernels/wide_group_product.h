@@ -154,7 +154,7 @@ struct GroupWarp {
 
   __device__ __forceinline__ void multiply_block(int weights, int values, int block,
                                                  const WideScales<S>& scales) {
-    constexpr int kWords = kFormat == Format::kAffine8 ? 2 : 1;
+    constexpr int kWords = kCodeWords<kFormat>;
     constexpr int kSteps = 4 / kGroups;  // of a group
     uint4 codes[kWords];
 #pragma unroll

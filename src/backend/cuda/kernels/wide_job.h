@@ -25,10 +25,10 @@ struct StagedLayout {
   Format format = Format::kBf16;
   int groups = 0;
 
-  constexpr int in_piece() const { return groups * (format == Format::kAffine4 ? 2 : 1); }
+  constexpr int in_piece() const { return groups_of_piece(format, groups); }
   constexpr int value_bytes() const { return piece_cols(format) * 4; }
-  constexpr int tail_units() const { return groups == 0 ? 0 : 1; }  // of 16 bytes
-  constexpr int piece_bytes() const { return value_bytes() + 16 * tail_units(); }
+  constexpr int tail_bytes() const { return groups == 0 ? 0 : 16; }
+  constexpr int piece_bytes() const { return value_bytes() + tail_bytes(); }
 };
 
 constexpr int64_t staged_bytes(const PackedMatrix& matrix) {

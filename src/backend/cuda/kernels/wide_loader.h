@@ -19,7 +19,7 @@ struct WideShape {
   static constexpr int kTiles = kWideOutputs / 16 / kSubtiles;           // of a block
   static constexpr int kWeightBytes = kTiles * kPieces * kPieceBytes;
   static constexpr int kValueBytes = kWideTokens * kWideCols * 4;
-  static constexpr int kTailBytes = kPieces * kLayout.tail_units() * kWideTokens * 16;
+  static constexpr int kTailBytes = kPieces * kWideTokens * kLayout.tail_bytes();
   static constexpr int kStageBytes = kWeightBytes + kValueBytes + kTailBytes;
   static constexpr int kStages = kWideSharedBytes / kStageBytes < 4 ? kWideSharedBytes / kStageBytes : 4;
   static constexpr int kSharedBytes = kStages * kStageBytes;
@@ -122,12 +122,11 @@ class WideLoader {
             values_[i % 2] + static_cast<int64_t>(piece) * S::kLayout.piece_bytes() + chunk % kChunks * 128);
     }
     place += S::kValueBytes;
-    constexpr int kTailUnits = S::kLayout.tail_units();
-    if constexpr (kTailUnits > 0) {
-      const int part = thread / kWideTokens, piece = first + part / kTailUnits;
-      if (part < kTailUnits * S::kPieces && piece < pieces_)
+    if constexpr (S::kTailBytes > 0) {
+      const int part = thread / kWideTokens, piece = first + part;
+      if (part < S::kPieces && piece < pieces_)
         copy_async(shared_at<std::byte>(place + thread * 16),
-                   tail_ + static_cast<int64_t>(piece) * S::kLayout.piece_bytes() + part % kTailUnits * 16);
+                   tail_ + static_cast<int64_t>(piece) * S::kLayout.piece_bytes());
     }
   }
 

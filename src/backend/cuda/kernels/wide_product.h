@@ -131,7 +131,7 @@ struct WideWarp {
   }
 
   __device__ __forceinline__ void multiply_block(int place, int piece, int block, const Scales (&scales)[2]) {
-    constexpr int kWords = kFormat == Format::kAffine8 ? 2 : 1;
+    constexpr int kWords = kCodeWords<kFormat>;
     constexpr int kSteps = 4 / kGroups;  // of a group
     constexpr int kChunks = piece_cols(kFormat) / 32;
     const int values = place + S::kWeightBytes;

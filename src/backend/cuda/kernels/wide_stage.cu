@@ -31,13 +31,8 @@ __device__ __forceinline__ void put_four_wide(const WideTarget& target, std::byt
     words[20] = two.low;
   }
   if (layout.groups == 0) return;
-  float sum = sum_of(x);
-  const int lanes = layout.groups == 1 ? 16 : 8;  // of a group
-#pragma unroll
-  for (int mask = 1; mask < 16; mask *= 2) {
-    const float more = shuffle_xor(sum, mask);
-    if (mask < lanes) sum += more;
-  }
+  const int lanes = group_lanes(layout.groups);
+  const float sum = group_sum(sum_of(x), lanes);
   if (!wanted || threadIdx.x % static_cast<unsigned>(lanes) != 0) return;
   const int in_piece = layout.in_piece(), at = col % cols / (kPaddedCols / layout.groups);
   const Split total = split_bf16(sum, 0);
