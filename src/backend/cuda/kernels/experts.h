@@ -86,28 +86,28 @@ __device__ __forceinline__ void leave_shares(const ExpertChoices& choices, int e
   }
 }
 
-/// The dense branch of a row, of which a thread has columns `col` and so on, becomes the mixture. By a block
-/// of threads. `partial`: [2][kWarps], space for sums of squares.
+/// What some experts gave of a row, under way, and the sum of those before them, in the order of their slots.
 template <int kTurns>
-__device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int col, int cols, float epsilon,
-                                            float* partial, float4 (&dense)[kTurns]) {
-  constexpr int kAtOnce = kTurns < 3 ? 4 : 2;  // slots under way
-  const int thread = thread_here(), stride = static_cast<int>(mixture.stride);
-  const float* out = mixture.out + static_cast<int64_t>(row) * mixture.chosen * mixture.stride;
-  const float* shares = mixture.shares + row * mixture.shares_stride;
-  float4 sum[kTurns] = {};
-#pragma unroll 1
-  for (int slot = 0; slot < mixture.chosen; slot += kAtOnce) {
-    float4 given[kAtOnce][kTurns];
-    float share[kAtOnce];
+struct ExpertSum {
+  static constexpr int kAtOnce = kTurns < 3 ? 4 : 2;
+  float4 given[kAtOnce][kTurns], sum[kTurns] = {};
+  float share[kAtOnce];
+
+  __device__ __forceinline__ void load(const Mixture& mixture, int row, int slot, int col, int cols) {
+    const int first = row * mixture.chosen + slot;
+    const float* out = mixture.out + static_cast<int64_t>(first) * mixture.stride;
+    const float* shares = mixture.shares + row * mixture.shares_stride + slot;
 #pragma unroll
     for (int s = 0; s < kAtOnce; ++s) {
       const bool wanted = slot + s < mixture.chosen;
-      share[s] = wanted ? load_fresh(shares + slot + s) : 0;
+      share[s] = wanted ? load_fresh(shares + s) : 0;
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
-        given[s][i] = read_four(out + (slot + s) * stride, col + i * kTurnCols, cols, wanted);
+        given[s][i] =
+            read_four(out + s * static_cast<int>(mixture.stride), col + i * kTurnCols, cols, wanted);
     }
+  }
+  __device__ __forceinline__ void add() {
 #pragma unroll
     for (int s = 0; s < kAtOnce; ++s) {
 #pragma unroll
@@ -118,19 +118,34 @@ __device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int
       }
     }
   }
+};
+
+/// The dense branch of a row, of which a thread has columns `col` and so on, becomes the mixture. By a block
+/// of threads. `partial`: [2][kWarps], space for sums of squares.
+template <int kTurns>
+__device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int col, int cols, float epsilon,
+                                            float* partial, float4 (&dense)[kTurns]) {
+  const int thread = thread_here();
+  ExpertSum<kTurns> experts;
+  experts.load(mixture, row, 0, col, cols);
+#pragma unroll 1
+  for (int slot = experts.kAtOnce; slot < mixture.chosen; slot += experts.kAtOnce) {
+    experts.add();
+    experts.load(mixture, row, slot, col, cols);
+  }
+  // While the last experts come:
   float4 dense_weights[kTurns], expert_weights[kTurns];
+  float dense_squares = 0, expert_squares = 0;
 #pragma unroll
   for (int i = 0; i < kTurns; ++i) {
     dense_weights[i] = read_weights(mixture.dense_norm, col + i * kTurnCols, cols);
     expert_weights[i] = read_weights(mixture.expert_norm, col + i * kTurnCols, cols);
-  }
-  float dense_squares = 0, expert_squares = 0;
-#pragma unroll
-  for (int i = 0; i < kTurns; ++i) {
     dense_squares = squares_of(dense[i], dense_squares);
-    expert_squares = squares_of(sum[i], expert_squares);
   }
   dense_squares = warp_sum(dense_squares);
+  experts.add();
+#pragma unroll
+  for (int i = 0; i < kTurns; ++i) expert_squares = squares_of(experts.sum[i], expert_squares);
   expert_squares = warp_sum(expert_squares);
   if (thread % 32 == 0) {
     *partial_of(partial, 0, thread / 32) = dense_squares;
@@ -140,7 +155,7 @@ __device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int
   const float f = row_factor(partial, 0, cols, epsilon), e = row_factor(partial, 1, cols, epsilon);
 #pragma unroll
   for (int i = 0; i < kTurns; ++i) {
-    const float4 &v = dense_weights[i], &w = expert_weights[i], x = dense[i], &y = sum[i];
+    const float4 &v = dense_weights[i], &w = expert_weights[i], x = dense[i], &y = experts.sum[i];
     dense[i] = make_float4(x.x * f * v.x + y.x * e * w.x, x.y * f * v.y + y.y * e * w.y,
                            x.z * f * v.z + y.z * e * w.z, x.w * f * v.w + y.w * e * w.w);
   }
@@ -153,7 +168,7 @@ __device__ inline void combine_row(const CombineJob& job, int row, int work) {
   float4 mixed[kMostTurns];
 #pragma unroll
   for (int i = 0; i < kMostTurns; ++i) mixed[i] = read_four(dense, col + i * kTurnCols, job.cols, true);
-  mix_experts<kMostTurns>(job.mixture, row, col, job.cols, job.epsilon, shared_at<float>(work), mixed);
+  mix_experts(job.mixture, row, col, job.cols, job.epsilon, shared_at<float>(work), mixed);
 #pragma unroll
   for (int i = 0; i < kMostTurns; ++i) store_four(dense, col + i * kTurnCols, job.cols, mixed[i]);
   __syncthreads();

@@ -55,7 +55,7 @@ struct RowSum {
       read(x[r], row_from + (first + r) * stride, row_from != nullptr && there(r, left));
     if constexpr (kBranch && kRows == 1) load_branch(first, left);
     if constexpr (kAdded == Branch::kMixture)
-      mix_experts<kTurns>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
+      mix_experts(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
     if constexpr (kBranch) add_branch(first);
     if (keeps) {
       keep(in.keep, in.keep_stride, row, left);
