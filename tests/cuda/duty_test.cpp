@@ -94,9 +94,32 @@ TEST(CudaDuty, ExpertsOfOneRowAreDealtOutBeforeTheyAreChosen) {
     EXPECT_NE(first.kind & Duty::kSimple, 0);
     EXPECT_NE(first.kind & Duty::kLearns, 0);
     EXPECT_EQ(second.kind & Duty::kLearns, 0);  // of the same list
+    EXPECT_NE(first.kind & Duty::kStagesAlong, 0);
+    EXPECT_EQ(second.kind & Duty::kStagesAlong, 0);
     EXPECT_EQ(first.turn.run.listed, first.first / 44);
     EXPECT_EQ(first.turn.run.tile, first.first % 44);
   }
+}
+
+TEST(CudaDuty, ARowIsStagedWhileItsExpertsAreChosenUnlessItNeedsThem) {
+  Job job = job_of(44, 16, 2, kBlocks);
+  job.stacked = true;
+  job.matrices = 8;
+  job.route.experts = 128;
+  job.segments[0].matrix.count = 128;
+  const auto along = [](const Job& some) {
+    return (duties_of({some}, kBlocks, kSkipNothing).duties.front().kind & Duty::kStagesAlong) != 0;
+  };
+  EXPECT_TRUE(along(job));
+  Job own_rows = job;
+  own_rows.segments[0].in.slots = 8;
+  EXPECT_FALSE(along(own_rows));
+  Job branch = job;
+  branch.segments[0].staging = 13;
+  EXPECT_FALSE(along(branch));
+  Job clusters = job;  // whose list is read
+  clusters.route.experts = 0;
+  EXPECT_FALSE(along(clusters));
 }
 
 TEST(CudaDuty, TheResultsOfOneSlotAndRowAreThoseOfOneWarp) {

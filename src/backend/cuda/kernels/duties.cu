@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cuda/kernels/results.h"
+#include "backend/cuda/kernels/stage_known.h"
 #include "base/check.h"
 
 namespace slip::backend::cuda {
@@ -44,6 +45,15 @@ std::optional<TileTurn> simple_turn(const Job& job, const Segment& segment, cons
   const bool one_matrix = turn.run.tile + count <= matrix.tiles;
   if (segment.space.rows_apart > 0 && (job.rows > 1 || !one_matrix)) return {};
   return turn;
+}
+
+/// Whether there is a way to stage a row while its experts are chosen: nothing is added to it, and it is not
+/// the choice that says which one it is.
+bool stages_along(const Job& job, const Duty& duty) {
+  constexpr int kNeeded = Duty::kSimple | Duty::kOneRow;
+  return job.route.experts > 0 && (duty.kind & kNeeded) == kNeeded &&
+         Duty::staging(duty.kind) <= staging(Branch::kNone, true, kMostTurns) &&
+         job.segments[duty.segment].in.slots == 0;
 }
 
 /// What block `own` of a segment has to do.
@@ -105,6 +115,7 @@ DutyTable duties_of(const std::vector<Job>& jobs, int blocks, int skipped) {
         if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own, skipped, shares);
       }
       if (learns) duty.kind |= Duty::kLearns;
+      if (learns && stages_along(job, duty)) duty.kind |= Duty::kStagesAlong;
     }
   }
   return {std::move(duties), std::move(shares).take()};

@@ -39,8 +39,61 @@ __device__ __forceinline__ bool leaves_shares() {
   return block_here() == static_cast<int>(gridDim.x) - 1;
 }
 
-/// The scores of all rows, and a list of as many experts as a row has: where scores are no numbers nobody
-/// chooses them.
+/// A list of as many experts as a row has: where scores are no numbers nobody chooses them.
+__device__ __forceinline__ void clear_list(const JobFrame& job, const SharedPlan& plan,
+                                           const ChoiceSpace& space) {
+  const int thread = thread_here();
+  if (thread < job.route.chosen) {
+    constexpr uint32_t kNone = 0xffffffffu;
+    shared_at<int>(plan.active)[thread] = 0;
+    shared_at<uint4>(plan.chosen)[thread] = make_uint4(kNone, kNone, kNone, kNone);
+  }
+  if (leaves_shares()) {
+    for (int i = thread; i < job.rows * kMaxChosen; i += kBlockThreads)
+      shared_at<int>(space.order)[i] = kMostExperts;
+  }
+}
+
+/// A single row's scores, an expert a thread: read, and shown to the other threads.
+__device__ __forceinline__ float row_score(const RouteJob& route) {
+  return thread_here() < route.experts ? load_fresh(route.scores + thread_here()) : -INFINITY;
+}
+__device__ __forceinline__ void show_row(float score, const JobFrame& job, const SharedPlan& plan,
+                                         const ChoiceSpace& space) {
+  static_assert(kMostExperts <= kBlockThreads);
+  if (thread_here() < space.items) shared_at<uint32_t>(space.ranks)[thread_here()] = rank_of(score);
+  clear_list(job, plan, space);
+}
+/// Each expert's place in the list is how many are better; of equal ones the lower is. Four threads compare
+/// it with a quarter of all each, beginning with another four of them, so that they do not meet in the same
+/// banks.
+__device__ __forceinline__ void choose_for_row(const JobFrame& job, const SharedPlan& plan,
+                                               const ChoiceSpace& space) {
+  constexpr int kSharers = 4;
+  const auto* ranks = shared_at<const uint32_t>(space.ranks);
+  const int part = thread_here() % kSharers, fours = space.items / (4 * kSharers),
+            turned = part < fours ? part : part - fours;
+#pragma unroll 1
+  for (int expert = thread_here() / kSharers; expert < space.items; expert += kBlockThreads / kSharers) {
+    const uint32_t own = ranks[expert];
+    int better = 0;
+#pragma unroll 4
+    for (int i = 0; i < fours; ++i) {
+      const int first = (part * fours + (i + turned < fours ? i + turned : i + turned - fours)) * 4;
+      const uint4 four = *reinterpret_cast<const uint4*>(ranks + first);
+      const auto least = [&](int j) { return first + j < expert ? own - 1 : own; };
+      better += (four.x > least(0) ? 1 : 0) + (four.y > least(1) ? 1 : 0) + (four.z > least(2) ? 1 : 0) +
+                (four.w > least(3) ? 1 : 0);
+    }
+    for (int mask = 1; mask < kSharers; mask *= 2) better += shuffle_xor(better, mask);
+    if (part != 0 || own == 0 || better >= job.route.chosen) continue;
+    if (leaves_shares()) shared_at<int>(space.order)[better] = expert;
+    shared_at<int>(plan.active)[better] = expert;
+    shared_at<int8_t>(plan.chosen)[better * kMaxRows] = static_cast<int8_t>(better);
+  }
+}
+
+/// The scores of several rows.
 __device__ __forceinline__ void show_scores(const JobFrame& job, const SharedPlan& plan,
                                             const ChoiceSpace& space) {
   constexpr int kAtOnce = 4;
@@ -63,15 +116,7 @@ __device__ __forceinline__ void show_scores(const JobFrame& job, const SharedPla
       if (item < space.items) shared_at<uint32_t>(space.ranks)[item] = rank_of(scores[i]);
     }
   }
-  if (thread < route.chosen) {
-    constexpr uint32_t kNone = 0xffffffffu;
-    shared_at<int>(plan.active)[thread] = 0;
-    shared_at<uint4>(plan.chosen)[thread] = make_uint4(kNone, kNone, kNone, kNone);
-  }
-  if (leaves_shares()) {
-    for (int i = thread; i < job.rows * kMaxChosen; i += kBlockThreads)
-      shared_at<int>(space.order)[i] = kMostExperts;
-  }
+  clear_list(job, plan, space);
 }
 
 /// How many experts of a row, with `ranks`, are better than this one. Of equal ones the lower is better: of
@@ -101,10 +146,8 @@ __device__ __forceinline__ int better_ones(const uint32_t* ranks, int groups, in
   return better;
 }
 
-/// Each expert's place among its row's is how many are better, which as many threads find out at once. Of a
-/// single row that is its place in the list too.
-__device__ __forceinline__ void choose(const JobFrame& job, const SharedPlan& plan,
-                                       const ChoiceSpace& space) {
+/// Each expert's place among its row's is how many are better, which as many threads find out at once.
+__device__ __forceinline__ void choose(const JobFrame& job, const ChoiceSpace& space) {
   const RouteJob& route = job.route;
 #pragma unroll 1
   for (int item = thread_here(); item < space.items; item += kBlockThreads) {
@@ -113,16 +156,10 @@ __device__ __forceinline__ void choose(const JobFrame& job, const SharedPlan& pl
     const int better = better_ones(ranks, space.groups, expert);
     const bool chosen = ranks[expert] != 0 && better < route.chosen;
     if (chosen && leaves_shares()) shared_at<int>(space.order)[row * kMaxChosen + better] = expert;
-    if (job.rows == 1) {
-      if (!chosen) continue;
-      shared_at<int>(plan.active)[better] = expert;
-      shared_at<int8_t>(plan.chosen)[better * kMaxRows] = static_cast<int8_t>(better);
-    } else {
-      shared_at<int8_t>(space.slots)[item] = static_cast<int8_t>(chosen ? better : -1);
-      const uint32_t votes = ballot(chosen);
-      if (item % 32 == 0)
-        shared_at<uint32_t>(space.votes)[row * ChoiceSpace::kMostGroups + expert / 32] = votes;
-    }
+    shared_at<int8_t>(space.slots)[item] = static_cast<int8_t>(chosen ? better : -1);
+    const uint32_t votes = ballot(chosen);
+    if (item % 32 == 0)
+      shared_at<uint32_t>(space.votes)[row * ChoiceSpace::kMostGroups + expert / 32] = votes;
   }
 }
 
@@ -193,15 +230,17 @@ __device__ __forceinline__ void leave_all_shares(const JobFrame& job, const Choi
 /// the tiles of so many are dealt out before they are chosen.
 __device__ __forceinline__ int choose_list(const JobFrame& job, const SharedPlan& plan,
                                            const ChoiceSpace& space) {
+  if (uniform(job.rows) == 1) {
+    show_row(row_score(job.route), job, plan, space);
+    __syncthreads();
+    choose_for_row(job, plan, space);
+    return job.route.chosen;
+  }
   show_scores(job, plan, space);
   __syncthreads();
-  choose(job, plan, space);
-  int matrices = job.route.chosen;
-  if (uniform(job.rows) > 1) {
-    __syncthreads();
-    matrices = max(matrices, list_choices(job, plan, space));
-  }
-  return matrices;
+  choose(job, space);
+  __syncthreads();
+  return max(job.route.chosen, list_choices(job, plan, space));
 }
 
 /// A list as another phase left it, and how long it is. Most of it is under way before that is known.
@@ -239,17 +278,20 @@ __device__ __forceinline__ void settle_shares(const StepArguments& step, int pro
   duty.kind |= Duty::kKnown;
 }
 
-/// The list that product `product` needs, by all threads, and its weights under way. `arguments`: where
-/// StepArguments are. Not inlined: few products need it.
-__device__ __noinline__ inline void learn_list(int arguments, int product) {
+/// Where that is told: of a single row, whose operands may be on their way to the space to work in, where
+/// sums will come.
+__device__ __forceinline__ ChoiceSpace choice_space_of(const SharedPlan& plan, const JobFrame& job) {
+  return choice_space(job.rows == 1 ? plan.sums : plan.work, job.rows, job.route.experts);
+}
+
+/// The list of so many matrices has been made: it is known to all, and its weights are under way.
+__device__ __forceinline__ void settle_list(int arguments, int product, int matrices,
+                                            const ChoiceSpace& space) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
-  const SharedPlan& plan = step.plan;
-  const JobFrame& job = job_at(plan, product).frame;
+  const JobFrame& job = job_at(step.plan, product).frame;
   const bool experts = uniform(job.route.experts) > 0;
-  const ChoiceSpace space = choice_space(plan.work, job.rows, job.route.experts);
-  const int matrices = experts ? choose_list(job, plan, space) : read_list(job, plan);
   settle_shares(step, product, matrices);
-  if (thread_here() == 0) *shared_at<int>(plan.list) = job.list_number;
+  if (thread_here() == 0) *shared_at<int>(step.plan.list) = job.list_number;
   __syncthreads();
   // What a block has of one row's experts was known before: only the list was missing.
   if (experts && uniform(job.rows) == 1) {
@@ -258,6 +300,16 @@ __device__ __noinline__ inline void learn_list(int arguments, int product) {
     look_now(arguments, product);  // the scout will look further when nobody waits
   }
   if (experts && leaves_shares()) leave_all_shares(job, space);
+}
+
+/// The list that product `product` needs, by all threads, and its weights under way. `arguments`: where
+/// StepArguments are. Not inlined: few products need it.
+__device__ __noinline__ inline void learn_list(int arguments, int product) {
+  const SharedPlan& plan = shared_at<const StepArguments>(arguments)->plan;
+  const JobFrame& job = job_at(plan, product).frame;
+  const ChoiceSpace space = choice_space_of(plan, job);
+  const bool experts = uniform(job.route.experts) > 0;
+  settle_list(arguments, product, experts ? choose_list(job, plan, space) : read_list(job, plan), space);
 }
 
 }  // namespace slip::backend::cuda

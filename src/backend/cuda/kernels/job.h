@@ -218,7 +218,8 @@ struct alignas(16) Duty {
   // nothing is kept. Eights: weights are of 8 bits.
   static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4, kSimple = 8, kOneRow = 16, kFew = 32,
                        kEights = 128;
-  static constexpr int kNotStaged = 64;  // a benchmark's
+  static constexpr int kNotStaged = 64;         // a benchmark's
+  static constexpr int kStagesAlong = 1 << 22;  // the row is staged while the list is made
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.
   static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;
@@ -278,6 +279,7 @@ struct SharedPlan {
   int work = 0;  // rows of a product, or what another phase needs
   int end = 0;
   int slots = 0, slot_bytes = 0;
+  int arrival_bytes = 128;   // what lies before the places of a ring
   uint32_t parity_flip = 1;  // each time around a ring; 0 where nothing comes and nobody is to wait
 };
 

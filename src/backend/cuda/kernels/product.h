@@ -30,6 +30,44 @@ __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
     prefetch(norm + at);
 }
 
+/// Phase `now`, a product whose experts a single row chooses, up to where the row is staged and the experts'
+/// weights are under way: the row comes while they are chosen, and is staged while the weights come. In way
+/// kWay, as stage_in_way().
+template <int kWay>
+__device__ __forceinline__ void learn_in_way(const Staging& how, int product) {
+  const SharedPlan& plan = how.step.plan;
+  const OwnJob& job = job_at(plan, product);
+  const ChoiceSpace space = choice_space_of(plan, job.frame);
+  const bool keeps = block_here() == 0;
+  KnownRows<1, 1, kWay % 4, Branch::kNone, (kWay & 4) != 0> row{job.segment, how};
+  row.load_weights();
+  row.aim(0, 0);
+  how.meet_others();
+  const float score = row_score(job.frame.route);
+  row.sum_up(0, 1, 0, keeps);
+  show_row(score, job.frame, plan, space);
+  __syncthreads();
+  choose_for_row(job.frame, plan, space);
+  settle_list(plan.arguments, product, job.frame.route.chosen, space);
+  row.stage_sum(0, 1, 0, keeps);
+}
+template <int kFrom = 0, int kTo = staging(Branch::kNone, true, kMostTurns) + 1>
+__device__ __forceinline__ void learn_in_ways(const Staging& how, int product) {
+  if constexpr (kTo - kFrom > 1) {
+    constexpr int kMiddle = (kFrom + kTo) / 2;
+    if (Duty::staging(how.kind) < kMiddle) return learn_in_ways<kFrom, kMiddle>(how, product);
+    learn_in_ways<kMiddle, kTo>(how, product);
+  } else if constexpr (kFrom % 4 != 0) {
+    learn_in_way<kFrom>(how, product);
+  }
+}
+/// Not inlined: few products need it.
+__device__ __noinline__ inline void learn_and_stage(int arguments, int now, int product, int kind) {
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const Stage stage{step.plan.work, job_at(step.plan, product).segment.space.biases, 0};
+  learn_in_ways({step, {now}, {0, 1, -1}, stage, kind}, product);
+}
+
 /// A turn of product `product` of the step, as phase `now`; its job is in shared memory. Most products are
 /// one turn. `again`: it is not the first. If there are more, the warp's place says so (Place::kAgain); else
 /// the block has arrived at the meeting behind it.
@@ -40,6 +78,8 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
   if ((kind & (Duty::kSimple | Duty::kLearns)) != Duty::kSimple) [[unlikely]] {
     if (again) {
       now = -1;
+    } else if (kTiles == 1 && (kind & Duty::kStagesAlong) != 0) {
+      learn_and_stage(plan.arguments, now, product, kind);
     } else if ((kind & Duty::kLearns) != 0) {
       meet(step, now);
       learn_list(plan.arguments, product);
@@ -56,7 +96,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
     }
     product = place_here(plan)->product;
   }
-  stage_turn<kTiles>(step, now, product, kind);
+  if (kTiles > 1 || (kind & Duty::kStagesAlong) == 0) stage_turn<kTiles>(step, now, product, kind);
   __syncwarp();
   if ((kind & Duty::kSimple) != 0) {
     run_simple<kTiles>(step, kind);

@@ -98,6 +98,10 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   /// As RowSum::sum_up().
   __device__ __forceinline__ void run(int first, int left, int row, bool keeps) {
     this->sum_up(first, left, row, keeps);
+    stage_sum(first, left, row, keeps);
+  }
+  /// The second part of that: the sums, which may be on their way, become operands.
+  __device__ __forceinline__ void stage_sum(int first, int left, int row, bool keeps) {
     float* squares = partial + kWarps * kMaxRows;
     SquareSum sum;
     if constexpr (kNormed) {

@@ -16,7 +16,8 @@
 namespace slip::backend::cuda {
 namespace {
 
-constexpr int kMostSlots = 4;  // of a warp; more hide no more
+constexpr int kMostSlots = 4;   // of a warp; more hide no more
+constexpr int kLeastSlots = 2;  // else fewer rows at a time
 
 StepKernel kernel_for(int tiles) {
   return tiles == 1 ? narrow_step() : tiles == 2 ? middle_step() : wide_step();
@@ -88,8 +89,14 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   bool stacked = false;
   plan.slot_bytes = 16;
   for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
+  int choices = 0;  // of a single row
   for (const Job& job : jobs) {
-    work = std::max(work, choice_space(0, rows, job.route.experts).end);
+    const int choosing = choice_space(0, rows, job.route.experts).end;
+    if (rows == 1) {
+      choices = std::max(choices, choosing);
+    } else {
+      work = std::max(work, choosing);
+    }
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
       // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
@@ -116,13 +123,18 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
   plan.chosen = plan.active + (stacked ? kMaxListed * 4 : 0);
   plan.sums = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
-  plan.sum_floats = rounds_kept(tiles) * kWarps * subtiles * tiles * 64;
+  plan.sum_floats = std::max(rounds_kept(tiles) * kWarps * subtiles * tiles * 64, choices / 4);
   plan.work = stage_aligned(plan.sums + plan.sum_floats * 4);
   plan.ring = align(plan.work + work);
   static_assert(kMostSlots * sizeof(Arrival) <= taken_place(0));  // and one for keys at the end
-  const int room = (limit - plan.ring) / kWarps - ring_bytes(0, 0);
-  plan.slots = std::clamp(room / plan.slot_bytes, 0, kMostSlots);
-  plan.end = plan.ring + kWarps * ring_bytes(plan.slots, plan.slot_bytes);
+  const auto find_slots = [&](int arrival_bytes) {
+    plan.arrival_bytes = arrival_bytes;
+    const int room = (limit - plan.ring) / kWarps - arrival_bytes;
+    plan.slots = std::clamp(room / plan.slot_bytes, 0, kMostSlots);
+  };
+  find_slots(128);
+  if (plan.slots < kLeastSlots) find_slots(kArrivalBytes);
+  plan.end = plan.ring + kWarps * ring_bytes(plan);
   // What is left, too little for another place in every ring, is room for more sums of several rows.
   const int spare = rows > 1 && plan.slots > 0 ? (limit - plan.end) / kStageAlignment * kStageAlignment : 0;
   plan.sum_floats += spare / 4;
@@ -226,7 +238,7 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   const auto limit = static_cast<int>(gpu.info().shared_bytes);
   tiles_ = rows <= 4 ? 1 : rows <= 8 ? 2 : 4;
   plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
-  while (tiles_ > 1 && plan_.slots < 2) {
+  while (tiles_ > 1 && plan_.slots < kLeastSlots) {
     tiles_ /= 2;
     plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   }

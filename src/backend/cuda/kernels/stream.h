@@ -124,17 +124,17 @@ __device__ __forceinline__ void look_ahead(const SharedPlan& plan, int warp, int
   store_words(kept, at);
 }
 
-/// A warp's ring: the arrivals of its places, and behind them the places.
+/// A warp's ring: the arrivals of its places, and behind them the places, on 128 bytes where there is room.
 inline constexpr int kArrivalBytes = 64;  // and behind them how many runs its warp says it has taken
 __host__ __device__ constexpr int taken_place(int ring) {
   return ring + kArrivalBytes - 32;
 }
-__host__ __device__ constexpr int ring_bytes(int slots, int slot_bytes) {
-  return kArrivalBytes + slots * slot_bytes;
+__host__ __device__ constexpr int ring_bytes(const SharedPlan& plan) {
+  return plan.arrival_bytes + plan.slots * plan.slot_bytes;
 }
 
 __device__ __forceinline__ int ring_place(const SharedPlan& plan, int warp) {
-  return plan.ring + warp * ring_bytes(plan.slots, plan.slot_bytes);
+  return plan.ring + warp * ring_bytes(plan);
 }
 
 struct alignas(16) Stream {
@@ -181,7 +181,7 @@ struct alignas(16) Stream {
     return shared_at<Arrival>(ring) + which;
   }
   __device__ __forceinline__ int place(const SharedPlan& plan, int which) const {
-    return ring + kArrivalBytes + which * plan.slot_bytes;
+    return ring + plan.arrival_bytes + which * plan.slot_bytes;
   }
   __device__ __forceinline__ bool next_run(const SharedPlan& plan) {
     if (taken == found) return false;
