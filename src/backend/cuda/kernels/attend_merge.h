@@ -3,7 +3,8 @@
 // passes, which walk along the keys, need not know the highest of all before they begin. Bytes: the partial
 // sums once, from the second-level cache through shared memory. Waiting for them is most of what it costs, so
 // a warp has 40 blocks of keys under way, more than windows have, and where few warps have work, as in steps
-// of one row, each has the space of others as well and up to eight times as many.
+// of one row, each has the space of others as well and up to eight times as many. Loops stay loops: what runs
+// once a layer waits for its instructions longer than it takes to execute them.
 #pragma once
 
 #include "backend/cuda/kernels/attend_tile.h"
@@ -61,7 +62,7 @@ __device__ __forceinline__ void bring_parts(const float* from, int dims, int cou
   if (count > 0) {
     const int lane = thread_here() % 32, row = lane / 8, col = lane % 8 * 4;
     from += row * dims + min(col, dims - 4);  // of small heads some are brought twice
-#pragma unroll
+#pragma unroll 2
     for (int at = 0; at < kMergedAtOnce; at += 4)
       copy_async_or_zero(&space.parts[at + row][col], from + at * dims, at + row < count);
   }
@@ -99,33 +100,33 @@ __device__ __forceinline__ float merge_blocks(const float2* weights, const float
   const auto weight_of = [&](int block) {
     return block < count ? load_fresh(weights + block) : make_float2(kNothing, 0);
   };
-  const auto bring = [&](int base, int to) {
-    bring_parts(partials + static_cast<int64_t>(base) * dims, dims, count - base, space[to]);
-  };
   float2 own[2] = {weight_of(lane), weight_of(lane + 32)};
-#pragma unroll 1
-  for (int i = 0; i < spaces; ++i) bring(i * kMergedAtOnce, i);
   float sum = 0, value = 0, highest = kNothing;
+  // As many turns as there are spaces only bring.
 #pragma unroll 1
-  for (int base = 0, at = 0; base < count; base += kMergedAtOnce, at = at + 1 < spaces ? at + 1 : 0) {
+  for (int base = -spaces * kMergedAtOnce, at = 0; base < count;
+       base += kMergedAtOnce, at = at + 1 < spaces ? at + 1 : 0) {
     MergeSpace& here = space[at];
-    highest = put_weights(own, highest, lane, here);
-    own[0] = weight_of(base + kMergedAtOnce + lane);
-    own[1] = weight_of(base + kMergedAtOnce + lane + 32);
-    await_oldest(spaces);
-    __syncwarp();
+    if (base >= 0) {
+      highest = put_weights(own, highest, lane, here);
+      own[0] = weight_of(base + kMergedAtOnce + lane);
+      own[1] = weight_of(base + kMergedAtOnce + lane + 32);
+      await_oldest(spaces);
+      __syncwarp();
+      const int end = min(kMergedAtOnce, count - base);
+#pragma unroll 1
+      for (int first = 0; first < end; first += kMergedTogether) {
 #pragma unroll
-    for (int first = 0; first < kMergedAtOnce; first += kMergedTogether) {
-      if (base + first >= count) break;
-#pragma unroll
-      for (int j = first; j < first + kMergedTogether; ++j) {
-        const float4 block = here.weights[j];
-        sum = merged(sum, block.z, block.x, block.y);
-        value = merged(value, here.parts[j][lane], block.x, block.y);
+        for (int j = 0; j < kMergedTogether; ++j) {
+          const float4 block = here.weights[first + j];
+          sum = merged(sum, block.z, block.x, block.y);
+          value = merged(value, here.parts[first + j][lane], block.x, block.y);
+        }
       }
+      __syncwarp();  // all have been used
     }
-    __syncwarp();  // all have been used
-    bring(base + spaces * kMergedAtOnce, at);
+    const int next = base + spaces * kMergedAtOnce;
+    bring_parts(partials + static_cast<int64_t>(next) * dims, dims, count - next, here);
   }
   return value / sum;
 }
