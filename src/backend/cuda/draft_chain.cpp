@@ -9,7 +9,7 @@
 
 namespace slip::backend::cuda {
 
-static_assert(sizeof(Drawing) * kMaxRows % 64 == 0, "the inputs lie right behind");
+static_assert(sizeof(Drawing) * kMaxRows % 16 == 0, "the inputs lie right behind");
 
 /// What a step leaves.
 Executor::Field Executor::chain_hiddens(int step) const {
@@ -24,7 +24,7 @@ void Executor::next_draft() {
   const Field to = chain_input(turn_);
   NextDraftJob job{.rows = rows_,
                    .turn = turn_ - 1,
-                   .drawings = drawings_,
+                   .drawings = reinterpret_cast<Drawing*>(input(rows_).data) - kMaxRows,
                    .best = chain_best_ + int64_t{turn_ - 1} * rows_,
                    .table = *network_.table,
                    .scale = embed.embed_scale,
@@ -43,8 +43,7 @@ void Executor::run_chain(const model::Program& program, std::span<const InputRow
   const int count = static_cast<int>(rows.size());
   SLIP_CHECK(chains() && steps >= 1 && steps <= kMostChain && drawings.size() == rows.size());
   SLIP_CHECK(count <= std::min(max_rows_, kMaxRows));
-  write_inputs(program, rows, drawings);
-  write_step(rows, caches, 0);
+  send(program, rows, caches, 0, drawings);
   list_for(program, count, true, kMostChain).start(gpu_, step_, false, kSkipNothing, steps);
   chain_rows_ = count;
   gpu_.to_host(host_best_.data(), reinterpret_cast<const std::byte*>(chain_best_),

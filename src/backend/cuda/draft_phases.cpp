@@ -5,7 +5,7 @@ namespace slip::backend::cuda {
 
 void Executor::draft_input() {
   Job job = new_job();
-  const Field from = chain_ ? chain_input(turn_) : input_;
+  const Field from = chain_ ? chain_input(turn_) : input(rows_);
   const Field sum = add_slices(job, device_.pre_projection,
                                plain(from, 2 * network_.assistant->backbone_hidden), projected_);
   start(job);
@@ -50,7 +50,7 @@ void Executor::draft_head() {
 
 void Executor::context() {
   Job job = new_job();
-  context_ = add_slices(job, device_.fc, plain(input_, network_.context_inputs), projected_);
+  context_ = add_slices(job, device_.fc, plain(input(rows_), network_.context_inputs), projected_);
   start(job);
 }
 

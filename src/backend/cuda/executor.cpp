@@ -51,9 +51,7 @@ Executor::Executor(const Network& network, Gpu& gpu, const CudaOptions& options,
   gpu.clear(memory_.data(), memory_.size());
   fill_turns();
 
-  host_input_ =
-      PinnedMemory(drawing_bytes_ + kMaxRows * static_cast<size_t>(input_.stride) * sizeof(float), "inputs");
-  host_step_ = PinnedMemory(step_bytes_, "a step");
+  host_step_ = PinnedMemory(most_before_step() + step_bytes_, "a step and its inputs");
   reserve_outputs(network.assistant != nullptr ? max_rows : std::min(max_rows, kUsualOutputs));
   host_best_ = PinnedMemory((chains() ? kMostChain : 1) * rows * sizeof(BestTokens), "the best tokens");
   const auto hidden_cols =
@@ -115,16 +113,8 @@ void Executor::plan_memory(Carver& carver) {
   if (network_.table != nullptr) {
     chain_best_ = carver.take<BestTokens>(size_t{kMostChain} * kMaxRows);
     chain_inputs_ = field(input_cols_, int64_t{kMaxRows} * kMostChain);
-    drawings_ = carver.take<Drawing>(kMaxRows);
   }
-  // Inputs of a row and its share of the per-layer table lie side by side.
-  input_ = field(padded(input_cols_) + table_cols_);
-  if (drawings_ != nullptr) {
-    drawing_bytes_ = static_cast<size_t>(reinterpret_cast<std::byte*>(input_.data) -
-                                         reinterpret_cast<std::byte*>(drawings_));
-  }
-  table_ = {.data = input_.data == nullptr ? nullptr : input_.data + padded(input_cols_),
-            .stride = input_.stride};
+  input_stride_ = padded(padded(input_cols_) + table_cols_);
   streams_[0] = field(h);
   streams_[1] = field(h);
   projected_ = field(h, kMaxRows * kMaxSlices);
@@ -170,7 +160,8 @@ void Executor::plan_memory(Carver& carver) {
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
   step_bytes_ = sizeof(Step) + static_cast<size_t>(pages) * kMaxRows * sizeof(std::byte*);
-  step_ = reinterpret_cast<Step*>(carver.take<std::byte>(step_bytes_));
+  auto* sent = carver.take<std::byte>(most_before_step() + step_bytes_);
+  step_ = sent == nullptr ? nullptr : reinterpret_cast<Step*>(sent + most_before_step());
   int at = 0;
   for (const auto kind : {LayerKind::kSliding, LayerKind::kFull}) {
     Turns& turns = kind == LayerKind::kSliding ? sliding_turns_ : full_turns_;
@@ -274,8 +265,7 @@ void Executor::run_wide(const model::Program& program, std::span<const InputRow>
 
 void Executor::run_piece(const model::Program& program, std::span<const InputRow> rows,
                          std::span<const kv::Cache* const> caches, int first_row, int first_output) {
-  write_inputs(program, rows);
-  write_step(rows, caches, first_output);
+  send(program, rows, caches, first_output);
   const int count = static_cast<int>(rows.size());
   const bool outputs = std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; });
   const bool timed = !phase_seconds_.empty() && &program == network_.program;

@@ -59,7 +59,7 @@ class Executor {
 
   /// Steps of an assistant one after another in one launch, up to kMostChain (kernels/chain.h), of up to 16
   /// rows that all want best tokens. Where that can be.
-  bool chains() const { return drawings_ != nullptr; }
+  bool chains() const { return chain_best_ != nullptr; }
   void run_chain(const model::Program& program, std::span<const InputRow> rows,
                  std::span<const kv::Cache* const> caches, std::span<const Drawing> drawings, int steps);
   /// [rows]
@@ -109,9 +109,13 @@ class Executor {
   // executor_rows.cpp
   /// Rows start on 16 bytes, and a kernel may read two floats at a time.
   static int64_t padded(int64_t cols) { return (cols + 3) / 4 * 4; }
-  void write_inputs(const model::Program& program, std::span<const InputRow> rows,
-                    std::span<const Drawing> drawings = {});
-  void write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches, int first_output);
+  /// What a step needs, to the device. `drawings`: of a chain.
+  void send(const model::Program& program, std::span<const InputRow> rows,
+            std::span<const kv::Cache* const> caches, int first_output,
+            std::span<const Drawing> drawings = {});
+  void write_inputs(const model::Program& program, std::span<const InputRow> rows);
+  size_t write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches,
+                    int first_output);
   void read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
                     int first_output);
   void spread_scores(int row, int out_row);
@@ -137,7 +141,7 @@ class Executor {
   void draft_head();
   void next_draft();
   /// Rows of a chain's step: embeddings, and beside them the hidden states that the step before left.
-  Field chain_input(int step) const { return step == 0 ? input_ : chain_inputs_.part(step - 1); }
+  Field chain_input(int step) const { return step == 0 ? input(rows_) : chain_inputs_.part(step - 1); }
   Field chain_hiddens(int step) const;
   void context();
   void context_kv(int layer);
@@ -174,11 +178,20 @@ class Executor {
   int input_cols_ = 0, table_cols_ = 0;
 
   DeviceMemory memory_;
-  Field input_, table_;  // rows of the host, side by side: one copy brings both
-  // Of chains: how rows draw, which lies before the inputs of the first step so that the same copy brings it;
-  // the inputs of the other steps; the best tokens of all steps, [step][rows].
-  Drawing* drawings_ = nullptr;
-  size_t drawing_bytes_ = 0;  // from there to the inputs
+  // What a step needs from the host is one copy: of chains how rows draw, the inputs of its rows, each with
+  // its share of the per-layer table, and the step itself. The latter is where it is whatever the number of
+  // rows; their inputs end where it begins.
+  Step* step_ = nullptr;
+  size_t step_bytes_ = 0;
+  int64_t input_stride_ = 0;
+  static constexpr size_t kDrawingBytes = kMaxRows * sizeof(Drawing);
+  size_t most_before_step() const {
+    return kDrawingBytes + kMaxRows * static_cast<size_t>(input_stride_) * sizeof(float);
+  }
+  Field input(int rows) const {
+    return {.data = reinterpret_cast<float*>(step_) - rows * input_stride_, .stride = input_stride_};
+  }
+  // Of chains: the inputs of all steps but the first; the best tokens of all steps, [step][rows].
   Field chain_inputs_;
   BestTokens* chain_best_ = nullptr;
   int chain_rows_ = 0;  // of the last one
@@ -191,13 +204,12 @@ class Executor {
   MatrixList* list_ = nullptr;
   float* partials_ = nullptr;
   float* partial_weights_ = nullptr;
-  float* shares_ = nullptr;  // of experts, [row][kMaxChosen]
-  Step* step_ = nullptr;
-  size_t step_bytes_ = 0;
+  float* shares_ = nullptr;     // of experts, [row][kMaxChosen]
   float* turn_tables_[4] = {};  // page and base of sliding layers, of full ones
   Turns sliding_turns_, full_turns_;
 
-  PinnedMemory host_input_, host_step_, host_logits_, host_hidden_, host_taps_, host_clusters_;
+  PinnedMemory host_step_;  // as on the device, with what lies before it
+  PinnedMemory host_logits_, host_hidden_, host_taps_, host_clusters_;
   PinnedMemory host_best_;            // [max_rows] BestTokens, of a chain [step][rows]
   DeviceMemory ordering_;             // of the tokens by cluster
   std::vector<float> out_hidden_;     // [max_rows][h], as Output has it

@@ -10,11 +10,25 @@ namespace slip::backend::cuda {
 
 using model::PhaseKind;
 
+void Executor::send(const model::Program& program, std::span<const InputRow> rows,
+                    std::span<const kv::Cache* const> caches, int first_output,
+                    std::span<const Drawing> drawings) {
+  write_inputs(program, rows);
+  const size_t step_bytes = write_step(rows, caches, first_output);
+  size_t before = rows.size() * static_cast<size_t>(input_stride_) * sizeof(float);
+  if (!drawings.empty()) {
+    before += kDrawingBytes;
+    std::memcpy(host_step_.data() + most_before_step() - before, drawings.data(), drawings.size_bytes());
+  }
+  gpu_.to_device(reinterpret_cast<std::byte*>(step_) - before,
+                 host_step_.data() + most_before_step() - before, before + step_bytes);
+}
+
 /// Embeddings and such: what the host looks up for every row.
-void Executor::write_inputs(const model::Program& program, std::span<const InputRow> rows,
-                            std::span<const Drawing> drawings) {
+void Executor::write_inputs(const model::Program& program, std::span<const InputRow> rows) {
   const model::Config& embed = *network_.embed_config;
-  auto* input = reinterpret_cast<float*>(host_input_.data() + drawing_bytes_);
+  auto* input = reinterpret_cast<float*>(host_step_.data() + most_before_step()) -
+                static_cast<int64_t>(rows.size()) * input_stride_;
   const PhaseKind first = program.phases.front().kind;
   const auto embed_row = [&](const InputRow& row, float* to) {
     embed_reader_->floats(embed.embedding_row(row.token), to);
@@ -34,18 +48,14 @@ void Executor::write_inputs(const model::Program& program, std::span<const Input
       const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
       table_reader_->floats(id, input + padded(input_cols_));
     }
-    input += input_.stride;
+    input += input_stride_;
   }
-  if (!drawings.empty()) std::memcpy(host_input_.data(), drawings.data(), drawings.size_bytes());
-  const size_t before = drawings.empty() ? 0 : drawing_bytes_;
-  gpu_.to_device(reinterpret_cast<std::byte*>(input_.data) - before,
-                 host_input_.data() + drawing_bytes_ - before,
-                 before + rows.size() * static_cast<size_t>(input_.stride) * sizeof(float));
 }
 
-void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches,
-                          int first_output) {
-  Step& step = *reinterpret_cast<Step*>(host_step_.data());
+/// Returns how long the step is.
+size_t Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches,
+                            int first_output) {
+  Step& step = *reinterpret_cast<Step*>(host_step_.data() + most_before_step());
   step.rows = static_cast<int>(rows.size());
   step.groups = 0;
   step.shares[0] = step.shares[1] = {};
@@ -76,8 +86,7 @@ void Executor::write_step(std::span<const InputRow> rows, std::span<const kv::Ca
     step.out_rows[n] = row.output ? first_output++ : -1;
     step.logit_rows[n] = step.best[n] > 0 ? kToPick : row.output ? step.out_rows[n] : kNowhere;
   }
-  gpu_.to_device(reinterpret_cast<std::byte*>(step_), host_step_.data(),
-                 sizeof(Step) + static_cast<size_t>(pages) * sizeof(std::byte*));
+  return sizeof(Step) + static_cast<size_t>(pages) * sizeof(std::byte*);
 }
 
 void Executor::read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,

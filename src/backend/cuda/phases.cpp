@@ -40,7 +40,7 @@ void Executor::build(const model::Program& program, int rows, bool outputs, int 
   chain_ = steps > 1;
   for (turn_ = 0; turn_ < steps; ++turn_) {
     pending_ = {};
-    stream_ = input_;
+    stream_ = input(rows_);
     mark_ = 0;
     if (turn_ > 0) next_draft();
     for (size_t i = 0; i < program.phases.size(); ++i) {
@@ -173,8 +173,8 @@ void Executor::per_layer_inputs() {
   mix.rows = rows_;
   mix.mixed = per_layer_.data;
   mix.stride = per_layer_.stride;
-  mix.table = table_.data;
-  mix.table_stride = table_.stride;
+  mix.table = input(rows_).data + padded(input_cols_);
+  mix.table_stride = input_stride_;
   building_->add(StepKind::kPerLayer, mix, mark_);
 }
 

@@ -64,29 +64,15 @@ __device__ __forceinline__ void show_row(float score, const JobFrame& job, const
   if (thread_here() < space.items) shared_at<uint32_t>(space.ranks)[thread_here()] = rank_of(score);
   clear_list(job, plan, space);
 }
-/// Each expert's place in the list is how many are better; of equal ones the lower is. Four threads compare
-/// it with a quarter of all each, beginning with another four of them, so that they do not meet in the same
-/// banks.
+/// Each expert's place in the list is how many are better.
 __device__ __forceinline__ void choose_for_row(const JobFrame& job, const SharedPlan& plan,
                                                const ChoiceSpace& space) {
-  constexpr int kSharers = 4;
   const auto* ranks = shared_at<const uint32_t>(space.ranks);
-  const int part = thread_here() % kSharers, fours = space.items / (4 * kSharers),
-            turned = part < fours ? part : part - fours;
 #pragma unroll 1
-  for (int expert = thread_here() / kSharers; expert < space.items; expert += kBlockThreads / kSharers) {
-    const uint32_t own = ranks[expert];
-    int better = 0;
-#pragma unroll 4
-    for (int i = 0; i < fours; ++i) {
-      const int first = (part * fours + (i + turned < fours ? i + turned : i + turned - fours)) * 4;
-      const uint4 four = *reinterpret_cast<const uint4*>(ranks + first);
-      const auto least = [&](int j) { return first + j < expert ? own - 1 : own; };
-      better += (four.x > least(0) ? 1 : 0) + (four.y > least(1) ? 1 : 0) + (four.z > least(2) ? 1 : 0) +
-                (four.w > least(3) ? 1 : 0);
-    }
-    for (int mask = 1; mask < kSharers; mask *= 2) better += shuffle_xor(better, mask);
-    if (part != 0 || own == 0 || better >= job.route.chosen) continue;
+  for (int expert = thread_here() / kRankSharers; expert < space.items;
+       expert += kBlockThreads / kRankSharers) {
+    const int better = better_ones(ranks, space.items, expert);
+    if (thread_here() % kRankSharers != 0 || ranks[expert] == 0 || better >= job.route.chosen) continue;
     if (leaves_shares()) shared_at<int>(space.order)[better] = expert;
     shared_at<int>(plan.active)[better] = expert;
     shared_at<int8_t>(plan.chosen)[better * kMaxRows] = static_cast<int8_t>(better);
@@ -121,7 +107,7 @@ __device__ __forceinline__ void show_scores(const JobFrame& job, const SharedPla
 
 /// How many experts of a row, with `ranks`, are better than this one. Of equal ones the lower is better: of
 /// the experts before this warp's all that are not worse, of its own those before this one.
-__device__ __forceinline__ int better_ones(const uint32_t* ranks, int groups, int expert) {
+__device__ __forceinline__ int better_experts(const uint32_t* ranks, int groups, int expert) {
   const uint32_t own = ranks[expert];
   int better = 0;
 #pragma unroll 1
@@ -153,7 +139,7 @@ __device__ __forceinline__ void choose(const JobFrame& job, const ChoiceSpace& s
   for (int item = thread_here(); item < space.items; item += kBlockThreads) {
     const int row = quotient(item / 32, space.groups), first = row * space.groups * 32, expert = item - first;
     const uint32_t* ranks = shared_at<const uint32_t>(space.ranks) + first;
-    const int better = better_ones(ranks, space.groups, expert);
+    const int better = better_experts(ranks, space.groups, expert);
     const bool chosen = ranks[expert] != 0 && better < route.chosen;
     if (chosen && leaves_shares()) shared_at<int>(space.order)[row * kMaxChosen + better] = expert;
     shared_at<int8_t>(space.slots)[item] = static_cast<int8_t>(chosen ? better : -1);

@@ -61,11 +61,10 @@ struct ClusterScores : Chunk {
 /// What the chunks of a row have left: `wanted` of each.
 struct FoundBy {
   static constexpr int kMostPerThread = kMostPickChunks * kMostCandidates / kBlockThreads;
-  const Found* found;  // [chunk][kMostCandidates]
-  int wanted, count;
-  __device__ const Found* at(int i) const { return found + i / wanted * kMostCandidates + i % wanted; }
-  __device__ uint32_t rank(int i, bool&) const { return load_fresh(&at(i)->rank); }
-  __device__ int id(int i) const { return load_fresh(&at(i)->id); }
+  const Found* found;  // [chunk][wanted]
+  int count;
+  __device__ uint32_t rank(int i, bool&) const { return load_fresh(&found[i].rank); }
+  __device__ int id(int i) const { return load_fresh(&found[i].id); }
 };
 
 /// Sums over a block, one barrier each: the places of the sums alternate.
@@ -235,9 +234,9 @@ __device__ inline void pick_chunk(const PickJob& job, int row, int chunk, int wa
   bool damaged = job.list == nullptr ? select_some(TokenScores(job, row, chunk), wanted, space)
                                      : select_some(ClusterScores(job, row, chunk), wanted, space);
   if (job.chunks > 1) {
-    Found* found = job.found + (static_cast<int64_t>(row) * job.chunks + chunk) * kMostCandidates;
+    Found* found = job.found + static_cast<int64_t>(row) * job.chunks * kMostCandidates;
     for (int i = thread; i < wanted; i += kBlockThreads)
-      found[i] = i < space.count ? space.best[i] : Found{0, 0};
+      found[chunk * wanted + i] = i < space.count ? space.best[i] : Found{0, 0};
     if (thread == 0 && damaged) job.damaged[row] = 1;
     __syncthreads();
     if (thread == 0) {
@@ -246,9 +245,7 @@ __device__ inline void pick_chunk(const PickJob& job, int row, int chunk, int wa
     }
     __syncthreads();
     if (space.last == 0) return;
-    const FoundBy all{job.found + static_cast<int64_t>(row) * job.chunks * kMostCandidates, wanted,
-                      job.chunks * wanted};
-    select_some(all, wanted, space);
+    select_some(FoundBy{found, job.chunks * wanted}, wanted, space);
     damaged = load_fresh(job.damaged + row) != 0;
     __syncthreads();
     if (thread == 0) job.damaged[row] = 0;

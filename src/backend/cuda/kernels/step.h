@@ -210,7 +210,7 @@ struct PickJob {
   const MatrixList* list = nullptr;
   const int* ordering = nullptr;  // tokens by cluster
   int kept = 0, cluster_size = 0;
-  Found* found = nullptr;        // [row][chunk][kMostCandidates]
+  Found* found = nullptr;        // of every row chunks * kMostCandidates: [chunk][its best]
   uint32_t* finished = nullptr;  // [row] chunks; 0 between steps
   uint32_t* damaged = nullptr;   // [row]; 0 between steps
   BestTokens* out = nullptr;     // [place], on the host
