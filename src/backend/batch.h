@@ -27,6 +27,7 @@ struct Row {
 struct Batch {
   std::span<const Row> rows;
   std::span<kv::Cache* const> sequences;
+  bool hidden = true;  // whether anybody reads Output::hidden, which a GPU would have to send
 };
 
 /// Results for the rows that wanted output, in the order of the batch. Valid until the next run().
@@ -36,7 +37,7 @@ struct Output {
   const float* logits = nullptr;
   // [rows], for rows that asked for the best tokens alone; null where a backend gives logits anyway.
   const BestTokens* best = nullptr;
-  const float* hidden = nullptr;  // [rows, hidden], after the final norm
+  const float* hidden = nullptr;  // [rows, hidden], after the final norm; may be null if nobody wanted it
   // [rows of the batch, taps * hidden]: for every row, whether it wanted output or not, what the layers of
   // set_taps() put out, side by side. Null without taps.
   const float* taps = nullptr;

@@ -69,7 +69,7 @@ class Feed {
       sequences[s]->stage(width);
     }
     const auto start = std::chrono::steady_clock::now();
-    backend_.run({rows_, sequences});
+    backend_.run({.rows = rows_, .sequences = sequences, .hidden = false});  // as without an assistant
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (commit) {
       for (kv::Cache* cache : sequences) cache->commit(width);

@@ -171,7 +171,8 @@ void Engine::run_batch() {
   const auto begin = std::chrono::steady_clock::now();
   backend::Output output;
   try {
-    output = backend_.run({.rows = rows_, .sequences = caches_});
+    const bool hidden = speculator_ != nullptr && speculator_->reads_hidden();
+    output = backend_.run({.rows = rows_, .sequences = caches_, .hidden = hidden});
   } catch (const std::exception& error) {
     for (size_t i = 0; i < running_.size(); ++i) {
       if (row_counts_[i] > 0) running_[i]->fail(error);

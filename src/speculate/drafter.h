@@ -52,7 +52,7 @@ struct Pass {
   int rows = 0;
   int kept = 0;
   const float* hidden = nullptr;  // [hidden] of the last kept row; null when no row wanted output (a prompt's
-                                  // early chunks)
+                                  // early chunks) or no drafter reads it
   const float* taps = nullptr;    // [rows, taps * hidden]; null without taps
 };
 
@@ -75,6 +75,8 @@ class Drafter {
   virtual size_t bytes_at(int most_tokens) const = 0;
   /// Floats of one row of Pass::taps, if it reads them.
   virtual size_t tap_floats() const { return 0; }
+  /// Whether it reads Pass::hidden.
+  virtual bool reads_hidden() const { return false; }
 
   virtual void begin(const Subject& subject) = 0;
   /// Fills the proposals of any number of sequences, with fewer guesses than asked for where it has no more.

@@ -36,6 +36,7 @@ class MtpDrafter final : public Drafter {
   Effort effort() const override { return Effort::kSteps; }
   int most_drafts() const override { return kMostDepth; }
   size_t bytes_at(int) const override { return hidden_ * sizeof(float); }
+  bool reads_hidden() const override { return true; }
 
   void begin(const Subject& subject) override;
   void propose(std::span<Proposal> proposals) override;

@@ -33,7 +33,10 @@ Speculator::Speculator(std::vector<std::unique_ptr<Drafter>> drafters, int vocab
       clock_(clock == nullptr ? steady_seconds : clock),
       controller_(efforts_of(drafters_), options),
       lookups_(drafters_.size()) {
-  for (const auto& drafter : drafters_) tap_floats_ = std::max(tap_floats_, drafter->tap_floats());
+  for (const auto& drafter : drafters_) {
+    tap_floats_ = std::max(tap_floats_, drafter->tap_floats());
+    reads_hidden_ |= drafter->reads_hidden();
+  }
 }
 
 size_t Speculator::bytes_at(int most_tokens) const {

@@ -43,6 +43,7 @@ class Speculator {
   size_t bytes_at(int most_tokens) const;
   /// Floats of one row of taps; 0 if no drafter reads them.
   size_t tap_floats() const { return tap_floats_; }
+  bool reads_hidden() const { return reads_hidden_; }
 
   /// The sequence was admitted. The subject must outlive it.
   void begin(const Subject& subject);
@@ -97,6 +98,7 @@ class Speculator {
   std::vector<bool> dropped_;
   const int vocab_;
   size_t tap_floats_ = 0;
+  bool reads_hidden_ = false;
   ReadClock clock_;
   DepthController controller_;
   std::unordered_map<uint64_t, State> states_;

@@ -196,15 +196,17 @@ TEST_F(CudaPick, AModelGivesEachRowWhatItAskedFor) {
       }
       kv::Cache* caches[] = {cache.get()};
       cache->stage(13);
-      const Output out = backend->run({rows, caches});
+      const Output out = backend->run({.rows = rows, .sequences = caches, .hidden = !lists});
       return std::pair(out, rows);
     };
     const auto vocab = static_cast<size_t>(target->config.vocab);
     const Output dense = run(false).first;
     ASSERT_EQ(dense.rows, 11);
+    EXPECT_NE(dense.hidden, nullptr);
     const std::vector<float> logits(dense.logits, dense.logits + 11 * vocab);
     const auto [out, rows] = run(true);
     ASSERT_EQ(out.rows, 11);
+    EXPECT_EQ(out.hidden, nullptr);  // nobody wanted them
     int at = 0;
     for (const Row& row : rows) {
       if (!row.output) continue;

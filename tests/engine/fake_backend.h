@@ -120,7 +120,7 @@ class FakeBackend final : public backend::Backend {
     return {.rows = outputs,
             .logits = outputs > 0 ? logits_.data() : nullptr,
             .best = lists ? best_.data() : nullptr,
-            .hidden = outputs > 0 ? hidden_.data() : nullptr,
+            .hidden = outputs > 0 && batch.hidden ? hidden_.data() : nullptr,
             .taps = tap_floats_ > 0 ? taps_.data() : nullptr};
   }
 

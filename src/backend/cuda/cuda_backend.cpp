@@ -33,7 +33,7 @@ class CudaBackend final : public Backend {
 
   Output run(const Batch& batch) override {
     input_.take(batch, program_.config.window);
-    return executor_->run(program_, input_.rows(), input_.caches());
+    return executor_->run(program_, input_.rows(), input_.caches(), batch.hidden);
   }
 
   void set_taps(std::span<const int> layers) override {

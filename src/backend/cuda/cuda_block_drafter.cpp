@@ -55,7 +55,7 @@ class CudaBlockDrafter final : public BlockDrafter {
 
   Output run(std::span<const Block> blocks) override {
     input_.take(blocks, config_);
-    const Output output = executor_.run(block_program_, input_.rows(), input_.caches());
+    const Output output = executor_.run(block_program_, input_.rows(), input_.caches(), false);
     for (const Block& block : blocks) block.cache->commit(0);
     return output;
   }

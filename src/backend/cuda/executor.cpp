@@ -215,7 +215,7 @@ void Executor::reserve_outputs(int outputs) {
 }
 
 Output Executor::run(const model::Program& program, std::span<const InputRow> rows,
-                     std::span<const kv::Cache* const> caches) {
+                     std::span<const kv::Cache* const> caches, bool hidden) {
   SLIP_CHECK(static_cast<int>(rows.size()) <= max_rows_);
   reserve_outputs(static_cast<int>(
       std::count_if(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; })));
@@ -237,14 +237,14 @@ Output Executor::run(const model::Program& program, std::span<const InputRow> ro
       if (start > first) end = start;
     }
     const auto piece = rows.subspan(first, end - first);
-    run_piece(program, piece, caches, static_cast<int>(first), outputs);
+    run_piece(program, piece, caches, static_cast<int>(first), outputs, hidden);
     for (const InputRow& row : piece) outputs += row.output ? 1 : 0;
     first = end;
   }
   return {.rows = outputs,
           .logits = reinterpret_cast<const float*>(host_logits_.data()),
           .best = reinterpret_cast<const BestTokens*>(host_best_.data()),
-          .hidden = out_hidden_.data(),
+          .hidden = hidden ? out_hidden_.data() : nullptr,
           .taps = program.taps.empty() ? nullptr : reinterpret_cast<const float*>(host_taps_.data())};
 }
 
@@ -264,14 +264,15 @@ void Executor::run_wide(const model::Program& program, std::span<const InputRow>
 }
 
 void Executor::run_piece(const model::Program& program, std::span<const InputRow> rows,
-                         std::span<const kv::Cache* const> caches, int first_row, int first_output) {
+                         std::span<const kv::Cache* const> caches, int first_row, int first_output,
+                         bool hidden) {
   send(program, rows, caches, first_output);
   const int count = static_cast<int>(rows.size());
   const bool outputs = std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; });
   const bool timed = !phase_seconds_.empty() && &program == network_.program;
   StepList& list = list_for(program, count, outputs);
   list.start(gpu_, step_, timed);
-  read_outputs(program, rows, first_row, first_output);
+  read_outputs(program, rows, first_row, first_output, hidden);
   if (!timed) return;
   for (const StepList::Timing& timing : list.timings(gpu_)) {
     phase_seconds_[static_cast<size_t>(timing.mark)] += timing.seconds;

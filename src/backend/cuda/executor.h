@@ -52,9 +52,9 @@ class Executor {
   Executor(const Network& network, Gpu& gpu, const CudaOptions& options, int max_rows);
 
   /// The rows and caches must stay until it returns. Rows of a block that see one another ahead of their
-  /// positions must come at most 16 at a time.
+  /// positions must come at most 16 at a time. `hidden`: whether anybody reads Output::hidden.
   Output run(const model::Program& program, std::span<const InputRow> rows,
-             std::span<const kv::Cache* const> caches);
+             std::span<const kv::Cache* const> caches, bool hidden = true);
   int max_rows() const { return max_rows_; }
 
   /// Steps of an assistant one after another in one launch, up to kMostChain (kernels/chain.h), of up to 16
@@ -104,7 +104,7 @@ class Executor {
   void run_wide(const model::Program& program, std::span<const InputRow> rows,
                 std::span<const kv::Cache* const> caches, int first_row, int first_output);
   void run_piece(const model::Program& program, std::span<const InputRow> rows,
-                 std::span<const kv::Cache* const> caches, int first_row, int first_output);
+                 std::span<const kv::Cache* const> caches, int first_row, int first_output, bool hidden);
 
   // executor_rows.cpp
   /// Rows start on 16 bytes, and a kernel may read two floats at a time.
@@ -117,7 +117,7 @@ class Executor {
   size_t write_step(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches,
                     int first_output);
   void read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
-                    int first_output);
+                    int first_output, bool hidden);
   void spread_scores(int row, int out_row);
 
   // phases.cpp and, for drafters, draft_phases.cpp: each adds its entries for `rows_` rows.

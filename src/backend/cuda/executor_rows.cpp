@@ -90,16 +90,16 @@ size_t Executor::write_step(std::span<const InputRow> rows, std::span<const kv::
 }
 
 void Executor::read_outputs(const model::Program& program, std::span<const InputRow> rows, int first_row,
-                            int first_output) {
+                            int first_output, bool hidden) {
   const PhaseKind last = program.phases.back().kind;
-  const Field& hidden = last == PhaseKind::kDraftHead ? next_hidden_ : hidden_;
+  const Field& from = last == PhaseKind::kDraftHead ? next_hidden_ : hidden_;
   const bool wants = std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output; });
   const auto cols = static_cast<size_t>(last == PhaseKind::kDraftHead ? network_.assistant->backbone_hidden
                                                                       : config_.hidden);
   auto* host = reinterpret_cast<float*>(host_hidden_.data());
-  if (wants) {
-    gpu_.to_host(host, reinterpret_cast<const std::byte*>(hidden.data),
-                 rows.size() * static_cast<size_t>(hidden.stride) * sizeof(float));
+  if (wants && hidden) {
+    gpu_.to_host(host, reinterpret_cast<const std::byte*>(from.data),
+                 rows.size() * static_cast<size_t>(from.stride) * sizeof(float));
   }
   if (!program.taps.empty()) {
     const auto bytes = static_cast<size_t>(taps_.stride) * sizeof(float);
@@ -120,8 +120,10 @@ void Executor::read_outputs(const model::Program& program, std::span<const Input
   if (!wants) return;
   for (size_t n = 0; n < rows.size(); ++n) {
     if (!rows[n].output) continue;
-    std::memcpy(&out_hidden_[static_cast<size_t>(first_output) * cols],
-                host + n * static_cast<size_t>(hidden.stride), cols * sizeof(float));
+    if (hidden) {
+      std::memcpy(&out_hidden_[static_cast<size_t>(first_output) * cols],
+                  host + n * static_cast<size_t>(from.stride), cols * sizeof(float));
+    }
     if (rows[n].best == 0) {
       reinterpret_cast<BestTokens*>(host_best_.data())[first_output].wanted = 0;
       if (clusters) spread_scores(static_cast<int>(n), first_output);
