@@ -81,12 +81,18 @@ TEST(CudaDuty, ATurnThatTheKernelHasToWorkOutIsNotSimple) {
   EXPECT_FALSE(simple(job));
 }
 
-TEST(CudaDuty, ExpertsOfOneRowAreDealtOutBeforeTheyAreChosen) {
+/// Eight of 128 experts.
+Job experts_job() {
   Job job = job_of(44, 16, 2, kBlocks);
   job.stacked = true;
   job.matrices = 8;
   job.route.experts = 128;
   job.segments[0].matrix.count = 128;
+  return job;
+}
+
+TEST(CudaDuty, ExpertsOfOneRowAreDealtOutBeforeTheyAreChosen) {
+  const Job job = experts_job();
   const DutyTable table = duties_of({job, job}, kBlocks, kSkipNothing);
   for (int block = 0; block < kBlocks; ++block) {
     const Duty &first = table.duties[static_cast<size_t>(block)],
@@ -102,11 +108,7 @@ TEST(CudaDuty, ExpertsOfOneRowAreDealtOutBeforeTheyAreChosen) {
 }
 
 TEST(CudaDuty, ARowIsStagedWhileItsExpertsAreChosenUnlessItNeedsThem) {
-  Job job = job_of(44, 16, 2, kBlocks);
-  job.stacked = true;
-  job.matrices = 8;
-  job.route.experts = 128;
-  job.segments[0].matrix.count = 128;
+  const Job job = experts_job();
   const auto along = [](const Job& some) {
     return (duties_of({some}, kBlocks, kSkipNothing).duties.front().kind & Duty::kStagesAlong) != 0;
   };

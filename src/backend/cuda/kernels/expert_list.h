@@ -9,9 +9,9 @@
 
 namespace slip::backend::cuda {
 
-/// What the threads of a block tell one another while they choose: in the space to work in, which is free
-/// then. Thread by thread they take all experts of the first row, those of the second, and so on, of each as
-/// many as fill whole warps.
+/// What the threads of a block tell one another while they choose: where sums will come, since rows may be on
+/// their way to the space to work in. Thread by thread they take all experts of the first row, those of the
+/// second, and so on, of each as many as fill whole warps.
 struct ChoiceSpace {
   static constexpr int kMostGroups = kMostExperts / 32;
   int groups = 0;  // of 32 experts
@@ -22,11 +22,11 @@ struct ChoiceSpace {
   int slots = 0;   // [row][expert] bytes: of the row's choices, which one it is, or -1
   int end = 0;
 };
-__host__ __device__ constexpr ChoiceSpace choice_space(int work, int rows, int experts) {
+__host__ __device__ constexpr ChoiceSpace choice_space(int place, int rows, int experts) {
   ChoiceSpace space;
   space.groups = (experts + 31) / 32;
   space.items = rows * space.groups * 32;
-  space.ranks = work;
+  space.ranks = place;
   space.votes = space.ranks + space.items * 4;
   space.order = space.votes + rows * ChoiceSpace::kMostGroups * 4;
   space.slots = space.order + rows * kMaxChosen * 4;
@@ -264,10 +264,8 @@ __device__ __forceinline__ void settle_shares(const StepArguments& step, int pro
   duty.kind |= Duty::kKnown;
 }
 
-/// Where that is told: of a single row, whose operands may be on their way to the space to work in, where
-/// sums will come.
 __device__ __forceinline__ ChoiceSpace choice_space_of(const SharedPlan& plan, const JobFrame& job) {
-  return choice_space(job.rows == 1 ? plan.sums : plan.work, job.rows, job.route.experts);
+  return choice_space(plan.sums, job.rows, job.route.experts);
 }
 
 /// The list of so many matrices has been made: it is known to all, and its weights are under way.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/row_sum.h"
+#include "backend/cuda/kernels/stager.h"
 #include "backend/cuda/kernels/turn.h"
 
 namespace slip::backend::cuda {

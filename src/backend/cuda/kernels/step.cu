@@ -89,14 +89,9 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   bool stacked = false;
   plan.slot_bytes = 16;
   for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
-  int choices = 0;  // of a single row
+  int choices = 0;
   for (const Job& job : jobs) {
-    const int choosing = choice_space(0, rows, job.route.experts).end;
-    if (rows == 1) {
-      choices = std::max(choices, choosing);
-    } else {
-      work = std::max(work, choosing);
-    }
+    choices = std::max(choices, choice_space(0, rows, job.route.experts).end);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
       // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
