@@ -218,6 +218,9 @@ inline uint32_t ballot(bool value) {
 inline int bit_count(uint32_t bits) {
   return std::popcount(bits);
 }
+inline int first_bit(uint32_t bits) {
+  return std::countr_zero(bits);
+}
 inline float shuffle(float value, int lane) {
   int bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -250,6 +253,16 @@ inline int warp_sum(int value) {
 inline int warp_max(int value) {
   for (int mask = 16; mask > 0; mask /= 2) value = max(value, shuffle_xor(value, mask));
   return value;
+}
+inline uint32_t warp_max(uint32_t value) {
+  for (int mask = 16; mask > 0; mask /= 2)
+    value = std::max(value, static_cast<uint32_t>(shuffle_xor(static_cast<int>(value), mask)));
+  return value;
+}
+inline uint32_t warp_or(uint32_t bits) {
+  for (int mask = 16; mask > 0; mask /= 2)
+    bits |= static_cast<uint32_t>(shuffle_xor(static_cast<int>(bits), mask));
+  return bits;
 }
 inline void best_of_ranks(uint32_t& rank, int& id) {
   for (int mask = 16; mask > 0; mask /= 2) {

@@ -128,12 +128,23 @@ __device__ __forceinline__ int bit_count(uint32_t bits) {
   return __popc(bits);
 }
 
+/// The lowest of bits that are not all zero.
+__device__ __forceinline__ int first_bit(uint32_t bits) {
+  return __ffs(static_cast<int>(bits)) - 1;
+}
+
 /// Over a warp, the same on every lane.
 __device__ __forceinline__ int warp_sum(int value) {
   return __reduce_add_sync(0xffffffffu, value);
 }
 __device__ __forceinline__ int warp_max(int value) {
   return __reduce_max_sync(0xffffffffu, value);
+}
+__device__ __forceinline__ uint32_t warp_max(uint32_t value) {
+  return __reduce_max_sync(0xffffffffu, value);
+}
+__device__ __forceinline__ uint32_t warp_or(uint32_t bits) {
+  return __reduce_or_sync(0xffffffffu, bits);
 }
 /// The largest rank and the lowest id that has it.
 __device__ __forceinline__ void best_of_ranks(uint32_t& rank, int& id) {

@@ -40,18 +40,12 @@ __device__ __forceinline__ bool leaves_shares() {
 }
 
 /// A list of as many experts as a row has: where scores are no numbers nobody chooses them.
-__device__ __forceinline__ void clear_list(const JobFrame& job, const SharedPlan& plan,
-                                           const ChoiceSpace& space) {
+__device__ __forceinline__ void clear_list(const JobFrame& job, const SharedPlan& plan) {
   const int thread = thread_here();
-  if (thread < job.route.chosen) {
-    constexpr uint32_t kNone = 0xffffffffu;
-    shared_at<int>(plan.active)[thread] = 0;
-    shared_at<uint4>(plan.chosen)[thread] = make_uint4(kNone, kNone, kNone, kNone);
-  }
-  if (leaves_shares()) {
-    for (int i = thread; i < job.rows * kMaxChosen; i += kBlockThreads)
-      shared_at<int>(space.order)[i] = kMostExperts;
-  }
+  if (thread >= job.route.chosen) return;
+  constexpr uint32_t kNone = 0xffffffffu;
+  shared_at<int>(plan.active)[thread] = 0;
+  shared_at<uint4>(plan.chosen)[thread] = make_uint4(kNone, kNone, kNone, kNone);
 }
 
 /// A single row's scores, an expert a thread: read, and shown to the other threads.
@@ -62,7 +56,8 @@ __device__ __forceinline__ void show_row(float score, const JobFrame& job, const
                                          const ChoiceSpace& space) {
   static_assert(kMostExperts <= kBlockThreads);
   if (thread_here() < space.items) shared_at<uint32_t>(space.ranks)[thread_here()] = rank_of(score);
-  clear_list(job, plan, space);
+  if (thread_here() < kMaxChosen) shared_at<int>(space.order)[thread_here()] = kMostExperts;
+  clear_list(job, plan);
 }
 /// Each expert's place in the list is how many are better.
 __device__ __forceinline__ void choose_for_row(const JobFrame& job, const SharedPlan& plan,
@@ -79,73 +74,33 @@ __device__ __forceinline__ void choose_for_row(const JobFrame& job, const Shared
   }
 }
 
-/// The scores of several rows.
-__device__ __forceinline__ void show_scores(const JobFrame& job, const SharedPlan& plan,
-                                            const ChoiceSpace& space) {
-  constexpr int kAtOnce = 4;
+/// The experts of several rows, each row's by a warp: which they are, and as which of the row's choices.
+__device__ __forceinline__ void choose_for_rows(const JobFrame& job, const ChoiceSpace& space) {
+  static_assert(kMaxRows <= kWarps);
   const RouteJob& route = job.route;
-  const int thread = thread_here();
-#pragma unroll 1
-  for (int first = thread; first < space.items; first += kAtOnce * kBlockThreads) {
-    float scores[kAtOnce];
+  const int row = uniform(thread_here() / 32), lane = thread_here() % 32, items = space.groups * 32;
+  if (row >= job.rows) return;
+  const ExpertChoices choices =
+      choose_experts(route.scores + row * route.stride, route.experts, route.chosen);
+  auto* slots = shared_at<int8_t>(space.slots) + row * items;
+  for (int i = lane; i < items / 4; i += 32) reinterpret_cast<uint32_t*>(slots)[i] = 0xffffffffu;
+  __syncwarp();
+  uint32_t votes[ChoiceSpace::kMostGroups] = {};
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int item = first + i * kBlockThreads;
-      scores[i] = -INFINITY;
-      if (item >= space.items) continue;
-      const int row = quotient(item / 32, space.groups), expert = item - row * space.groups * 32;
-      if (expert < route.experts) scores[i] = load_fresh(route.scores + row * route.stride + expert);
-    }
+  for (int i = 0; i < ExpertChoices::kKept; ++i) {
+    const int slot = lane + 32 * i, expert = slot < route.chosen ? choices.expert[i] : kMostExperts;
+    if (leaves_shares()) shared_at<int>(space.order)[row * kMaxChosen + slot] = expert;
+    if (expert == kMostExperts) continue;
+    slots[expert] = static_cast<int8_t>(slot);
+    if (leaves_shares()) shared_at<uint32_t>(space.ranks)[row * items + expert] = rank_of(choices.score[i]);
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int item = first + i * kBlockThreads;
-      if (item < space.items) shared_at<uint32_t>(space.ranks)[item] = rank_of(scores[i]);
-    }
+    for (int g = 0; g < ChoiceSpace::kMostGroups; ++g) votes[g] |= expert / 32 == g ? 1u << expert % 32 : 0;
   }
-  clear_list(job, plan, space);
-}
-
-/// How many experts of a row, with `ranks`, are better than this one. Of equal ones the lower is better: of
-/// the experts before this warp's all that are not worse, of its own those before this one.
-__device__ __forceinline__ int better_experts(const uint32_t* ranks, int groups, int expert) {
-  const uint32_t own = ranks[expert];
-  int better = 0;
-#pragma unroll 1
-  for (int group = 0; group < groups; ++group, ranks += 32) {
-    const bool among = group == expert / 32;
-    const uint32_t least = group < expert / 32 ? own - 1 : own;
 #pragma unroll
-    for (int i = 0; i < 32; i += 4) {
-      const uint4 four = *reinterpret_cast<const uint4*>(ranks + i);
-      if (among) {
-        const int lane = expert % 32;
-        better += (four.x > (i < lane ? own - 1 : own) ? 1 : 0) +
-                  (four.y > (i + 1 < lane ? own - 1 : own) ? 1 : 0) +
-                  (four.z > (i + 2 < lane ? own - 1 : own) ? 1 : 0) +
-                  (four.w > (i + 3 < lane ? own - 1 : own) ? 1 : 0);
-      } else {
-        better += (four.x > least ? 1 : 0) + (four.y > least ? 1 : 0) + (four.z > least ? 1 : 0) +
-                  (four.w > least ? 1 : 0);
-      }
-    }
-  }
-  return better;
-}
-
-/// Each expert's place among its row's is how many are better, which as many threads find out at once.
-__device__ __forceinline__ void choose(const JobFrame& job, const ChoiceSpace& space) {
-  const RouteJob& route = job.route;
-#pragma unroll 1
-  for (int item = thread_here(); item < space.items; item += kBlockThreads) {
-    const int row = quotient(item / 32, space.groups), first = row * space.groups * 32, expert = item - first;
-    const uint32_t* ranks = shared_at<const uint32_t>(space.ranks) + first;
-    const int better = better_experts(ranks, space.groups, expert);
-    const bool chosen = ranks[expert] != 0 && better < route.chosen;
-    if (chosen && leaves_shares()) shared_at<int>(space.order)[row * kMaxChosen + better] = expert;
-    shared_at<int8_t>(space.slots)[item] = static_cast<int8_t>(chosen ? better : -1);
-    const uint32_t votes = ballot(chosen);
-    if (item % 32 == 0)
-      shared_at<uint32_t>(space.votes)[row * ChoiceSpace::kMostGroups + expert / 32] = votes;
+  for (int g = 0; g < ChoiceSpace::kMostGroups; ++g) {
+    if (g >= space.groups) break;
+    const uint32_t all = warp_or(votes[g]);
+    if (lane == 0) shared_at<uint32_t>(space.votes)[row * ChoiceSpace::kMostGroups + g] = all;
   }
 }
 
@@ -222,9 +177,8 @@ __device__ __forceinline__ int choose_list(const JobFrame& job, const SharedPlan
     choose_for_row(job, plan, space);
     return job.route.chosen;
   }
-  show_scores(job, plan, space);
-  __syncthreads();
-  choose(job, space);
+  clear_list(job, plan);
+  choose_for_rows(job, space);
   __syncthreads();
   return max(job.route.chosen, list_choices(job, plan, space));
 }

@@ -41,15 +41,15 @@ __device__ __forceinline__ ExpertChoices choose_experts(const float* scores, int
 #pragma unroll 1
   for (int slot = 0; slot < chosen; ++slot) {
     uint32_t rank = 0;
-    int expert = kMostExperts;
 #pragma unroll
-    for (int j = 0; j < kScores; ++j) {
-      if (ranks[j] > rank) {
-        rank = ranks[j];
-        expert = lane + 32 * j;
-      }
+    for (int j = 0; j < kScores; ++j) rank = max(rank, ranks[j]);
+    rank = warp_max(rank);
+    int expert = kMostExperts;  // the first that has it
+#pragma unroll
+    for (int j = kScores - 1; j >= 0; --j) {
+      const uint32_t those = ballot(rank != 0 && ranks[j] == rank);
+      if (those != 0) expert = 32 * j + first_bit(those);
     }
-    best_of_ranks(rank, expert);
 #pragma unroll
     for (int j = 0; j < kScores; ++j) {
       if (expert == lane + 32 * j) ranks[j] = 0;

@@ -87,22 +87,21 @@ __host__ __device__ constexpr int results_log_of(const Segment& segment) {
   return segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;
 }
 
-/// Result i of `results` of some rounds of a turn's tiles, from round `first` on, for row n of the turn.
-__device__ __forceinline__ Result find_result(const SharedPlan& plan, const Segment& segment,
-                                              const TileTurn& turn, int first, int sums, int n, int i,
-                                              int results) {
+/// Result i of some rounds of a turn's tiles, from round `first` on, of row n of the turn, but for where it
+/// goes. `chosen`: of a stack, the slots of its rows.
+__device__ __forceinline__ Result locate_result(const SharedPlan& plan, const Segment& segment,
+                                                const TileTurn& turn, int first, int sums, int n, int i,
+                                                const int8_t*& chosen) {
   const PackedMatrix& matrix = segment.matrix;
   const int rows_log = segment.space.rows_log, subtiles = matrix.subtiles,
             results_log = results_log_of(segment);
   const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
   Result result;
-  if (i >= results || n >= turn.rows) return result;
   const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
             round = i >> (results_log + slots_log);
   const WarpShare own = warp_share(segment, slot << parts_log, turn.run.count);
   if (first + round >= own.count) return result;
   int tile = turn.run.tile + own.first + first + round;
-  const int8_t* chosen = nullptr;
   if (matrix.count > 1) {
     chosen = shared_at<const int8_t>(plan.chosen) + turn.run.listed * kMaxRows;
     for (; tile >= matrix.tiles; tile -= matrix.tiles) chosen += kMaxRows;
@@ -111,7 +110,16 @@ __device__ __forceinline__ Result find_result(const SharedPlan& plan, const Segm
   if (result.row >= matrix.rows) return result;
   const int part = (round * subtiles + r / 16) * kWarps + (slot << parts_log);
   result.parts = sums + (((part << rows_log) + n) * 16 + r % 16) * 4;
-  find_target(segment, chosen, turn.first_row + n, result);
+  return result;
+}
+/// The same of `results`, with where it goes.
+__device__ __forceinline__ Result find_result(const SharedPlan& plan, const Segment& segment,
+                                              const TileTurn& turn, int first, int sums, int n, int i,
+                                              int results) {
+  if (i >= results || n >= turn.rows) return {};
+  const int8_t* chosen = nullptr;
+  Result result = locate_result(plan, segment, turn, first, sums, n, i, chosen);
+  if (result.parts >= 0) find_target(segment, chosen, turn.first_row + n, result);
   return result;
 }
 
@@ -124,6 +132,15 @@ __device__ __forceinline__ void finish_result(const Segment& segment, const Resu
   float up = 0;
   if (segment.matrix.pair) up = sum_parts(from + kWarps * warp_floats, parts, warp_floats) * factor;
   put(segment, result, n, y, up);
+}
+
+/// Of the slots of 16 rows, a byte each, which rows have one.
+__device__ __forceinline__ uint32_t rows_that_chose(const int8_t* chosen) {
+  const uint4 slots = *reinterpret_cast<const uint4*>(chosen);
+  const auto four = [](uint32_t bytes) {  // the signs of four bytes, side by side
+    return ((~bytes >> 7 & 0x01010101u) * 0x00204081u) >> 21 & 15u;
+  };
+  return four(slots.x) | four(slots.y) << 4 | four(slots.z) << 8 | four(slots.w) << 12;
 }
 
 }  // namespace slip::backend::cuda

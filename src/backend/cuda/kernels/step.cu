@@ -159,6 +159,14 @@ SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bo
   return {place, floats};
 }
 
+/// What a tile costs beside its weights, as bytes that could be read meanwhile: the sums of all rows are
+/// left, added up and written, and the block meets in between. As measured with experts beside a dense
+/// branch, whose tiles are a third of theirs: a step of 26B-A4B takes 2.75 ms at 4 rows instead of 2.80, 4.3
+/// instead of 4.95 at 8, 9.0 instead of 12.7 at 16. At 2 rows it is better without.
+double tile_overhead(int rows) {
+  return rows < 3 ? 0 : 1024.0 * rows * std::min(rows, 8);
+}
+
 /// Of a block of the segment.
 int most_tiles(const Segment& segment) {
   return segment.blocks == 0 ? 0 : (segment.matrix.tiles + segment.blocks - 1) / segment.blocks;
@@ -183,8 +191,10 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   const auto tiles_read = [&](const Segment& segment) {
     return segment.matrix.tiles * (segment.matrix.count > 1 ? listed : 1);
   };
-  const auto bytes_of = [&](const Segment& segment) {
-    return static_cast<double>(segment.matrix.matrix_bytes()) * (segment.matrix.count > 1 ? listed : 1);
+  const auto cost_of = [&](const Segment& segment) {
+    return (static_cast<double>(segment.matrix.matrix_bytes()) +
+            static_cast<double>(segment.matrix.tiles) * tile_overhead(job.rows)) *
+           (segment.matrix.count > 1 ? listed : 1);
   };
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];
@@ -199,18 +209,19 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     job.stacked |= segment.matrix.count > 1;
   }
   double total = 0;
-  for (int i = 0; i < job.segment_count; ++i) total += bytes_of(job.segments[i]);
+  for (int i = 0; i < job.segment_count; ++i) total += cost_of(job.segments[i]);
   // Each segment its share, at least one block; the rounding falls on the largest.
   const int processors = gpu.info().processors;
   int left = processors, largest = 0;
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];
-    const int share = static_cast<int>(processors * bytes_of(segment) / total + 0.5);
+    const int share = static_cast<int>(processors * cost_of(segment) / total + 0.5);
     segment.blocks = std::clamp(share, 1, std::max(1, tiles_read(segment)));
     left -= segment.blocks;
-    if (bytes_of(segment) > bytes_of(job.segments[largest])) largest = i;
+    if (cost_of(segment) > cost_of(job.segments[largest])) largest = i;
   }
-  if (left < 0) job.segments[largest].blocks = std::max(1, job.segments[largest].blocks + left);
+  Segment& most = job.segments[largest];
+  most.blocks = std::clamp(most.blocks + left, 1, std::max(1, tiles_read(most)));
   int next = 0;
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];

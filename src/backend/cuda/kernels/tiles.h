@@ -188,6 +188,33 @@ __device__ __forceinline__ void finish_rounds(const SharedPlan& plan, const Segm
   }
 }
 
+/// The same of a stack, of whose matrices every row has chosen few: a thread has a row of a tile, and takes
+/// one after another those of the step that chose its matrix, of which there are seldom two.
+__device__ __forceinline__ void finish_chosen(const SharedPlan& plan, const Segment& segment,
+                                              const TileTurn& turn, int first, int end, int sums) {
+  const int rows_log = segment.space.rows_log;
+  const int results = (end - first) << (slots_log_of(segment) + results_log_of(segment));
+  const auto* squares = shared_at<const float>(plan.partial) + kWarps * kMaxRows;
+  const bool normed = segment.normed;
+  __syncthreads();
+#pragma unroll 1
+  for (int i = thread_here(); i < results; i += kBlockThreads) {
+    const int8_t* chosen = nullptr;
+    const Result first_row = locate_result(plan, segment, turn, first, sums, 0, i, chosen);
+    if (first_row.parts < 0) continue;
+    uint32_t rows = rows_that_chose(chosen) >> turn.first_row & ((1u << turn.rows) - 1);
+#pragma unroll 1
+    for (; rows != 0; rows &= rows - 1) {
+      const int n = first_bit(rows);
+      Result result = first_row;
+      result.parts += n * 64;
+      find_target(segment, chosen, turn.first_row + n, result);
+      const float factor = normed ? row_factor(squares, n, segment.in.cols, segment.in.epsilon) : 1;
+      finish_result(segment, result, rows_log, turn.first_row + n, factor);
+    }
+  }
+}
+
 /// A simple turn (Duty::kSimple): its tiles times the staged rows, which are awaited here, and what becomes
 /// of the sums. The block arrives as soon as the results are written. What is not needed while the warp
 /// multiplies is read again from shared memory.
@@ -274,12 +301,18 @@ __device__ __noinline__ void run_batches(int arguments, int kind) {
     if (done < batch.end) continue;
     const bool last = uniform(batch.last ? 1 : 0) != 0;
     if (last) tell_taken(stream);
-    finish_rounds(plan, segment, walk->turn, batch.round,
-                  min(walk->turn.rounds, batch.round + segment.space.batch), batch.sums, kind, false);
+    const int rounds_end = min(walk->turn.rounds, batch.round + segment.space.batch);
+    const bool stacked = uniform(segment.matrix.count) > 1;
+    if (stacked) {
+      finish_chosen(plan, segment, walk->turn, batch.round, rounds_end, batch.sums);
+    } else {
+      finish_rounds(plan, segment, walk->turn, batch.round, rounds_end, batch.sums, kind, false);
+    }
     if (last && uniform(walk->turn.more) == 0) break;
-    // With one half nobody may overtake.
+    // With one half nobody may overtake; nor may the next turn's sums of squares, which finish_chosen()
+    // reads.
     const int half_floats = segment.space.half_floats;
-    if (half_floats == 0) __syncthreads();
+    if (half_floats == 0 || (last && stacked)) __syncthreads();
     __syncwarp();
     if (thread_here() % 32 == 0) {
       walk->round = batch.round + segment.space.batch;
