@@ -56,7 +56,8 @@ class Attention : AttendProducts<kDim, kOne> {
   using Inputs::kNextOnItsWay, Inputs::kFirstTiles;
   using Inputs::phase_, Inputs::attend_, Inputs::job_, Inputs::step_, Inputs::plan_, Inputs::kind_,
       Inputs::share_;
-  using Inputs::start_share, Inputs::make_heads, Inputs::fetch, Inputs::fetch_part, Inputs::mark;
+  using Inputs::start_share, Inputs::make_heads, Inputs::fetch_first_values, Inputs::fetch,
+      Inputs::fetch_part, Inputs::mark;
   using Inputs::work_, Inputs::keys, Inputs::values, Inputs::turned_stride;
   using Products::load_queries, Products::score, Products::score_turned, Products::put_scores,
       Products::weigh, Products::add_values, Products::put_block, Products::weights_;
@@ -77,6 +78,7 @@ class Attention : AttendProducts<kDim, kOne> {
     if (kOne) bring_page_turns(first);
     start_share(first);
     make_heads(first, meets);
+    if constexpr (P::kTwoAtFirst) fetch_first_values(first);
     fresh_ = share_.end;  // the others are in the cache
     mark(1);
   }
@@ -121,6 +123,7 @@ class Attention : AttendProducts<kDim, kOne> {
       if (kOne && more && next % kCachePage == 0) bring_base(next);
       weigh(thread, start);
       if (!kNextOnItsWay) copy_wait<1>();
+      if (kFirstTiles == 2 && start == first) copy_wait<0>();
       __syncthreads();
       mark(4);
       if (kOne && more) turns.load(job_.turns, pairs(), next, thread, turned_log_);
@@ -155,7 +158,7 @@ class Attention : AttendProducts<kDim, kOne> {
     const int thread = thread_here(), half = thread / kThreads, own = thread % kThreads, end = share_.end;
     int block = share_.block - share_.block_offset + half, start = first_tile() + half * T::kKeys;
     Held<1, true> held = {};
-    copy_wait<0>();
+    copy_wait<1>();  // all but values
     __syncthreads();
     mark(2);
     load_queries(thread, held);

@@ -16,8 +16,9 @@ class AttendInputs {
   static constexpr int kHalf = kDim / 2, kFours = fours_of(kDim);
   static constexpr bool kNextOnItsWay = P::kBuffers == 2;
   static constexpr int kFirstTiles = P::kTwoAtFirst ? 2 : 1;  // that are fetched when a share begins
-  // Groups of copies with which a share begins: tiles, or keys and values; and rotations.
-  static constexpr int kFirstGroups = (kNextOnItsWay ? kFirstTiles : 2) + (P::kPairs > 0 ? 1 : 0);
+  // Groups of copies with which a share begins before the blocks meet: a tile, or the keys of two, or keys
+  // and values; and rotations.
+  static constexpr int kFirstGroups = (kNextOnItsWay ? 1 : 2) + (P::kPairs > 0 ? 1 : 0);
 
   __device__ __forceinline__ explicit AttendInputs(const AttendPhase& phase)
       : phase_(phase),
@@ -46,12 +47,13 @@ class AttendInputs {
   __device__ __forceinline__ int pairs() const { return P::kPairs > 0 ? P::kPairs : job_.turns.pairs; }
   __device__ __forceinline__ int turned_stride() const { return turned_dims(pairs()) + 8; }
 
-  /// A share begins: its first tiles are on their way, and it is known what this warp's query is.
+  /// A share begins: its first tile is on its way, or will be soon, and it is known what this warp's query
+  /// is.
   __device__ __forceinline__ void start_share(int first) {
     fresh_ = job_.stores ? step_.row[rows().first].position : share_.end;
     from_ = first_page() + own_place(thread_here(), first);
     find_next_page(first);
-    fetch_first(first);
+    if (!P::kTwoAtFirst) fetch_first(first);
     find_query();
   }
 
@@ -178,13 +180,27 @@ class AttendInputs {
     if (!kNextOnItsWay) copy_commit();
     if (!kOne) fetch_tile(thread, 1, start, values(0));
     copy_commit();
-    if (kFirstTiles == 1) {
-      for (int part = 0; part < (kOne ? 1 : 2); ++part) prefetch_tile(thread, part, start, start + T::kKeys);
-    } else if (start + T::kKeys < share_.end) {
-      fetch(thread, start + T::kKeys, 1);
-    } else {
-      copy_commit();
+    for (int part = 0; part < (kOne ? 1 : 2); ++part) prefetch_tile(thread, part, start, start + T::kKeys);
+  }
+  /// Where two tiles are fetched at first: their keys, and after the meeting their values, which are needed
+  /// later than what the phase before has left: that would have to wait until all before it has come.
+  __device__ __forceinline__ void fetch_first_keys(int start) {
+    const int thread = thread_here(), second = start + T::kKeys;
+    fetch_tile(thread, 0, start, keys(0));
+    if (second < share_.end) {
+      turn_to(thread, second);
+      fetch_tile(thread, 0, second, keys(1));
     }
+    copy_commit();
+  }
+  __device__ __forceinline__ void fetch_first_values(int start) {
+    const int thread = thread_here(), second = start + T::kKeys;
+    const std::byte* latest = from_;
+    from_ = first_page() + own_place(thread, start);
+    fetch_tile(thread, 1, start, values(0));
+    from_ = latest;
+    if (second < share_.end) fetch_tile(thread, 1, second, values(1));
+    copy_commit();
   }
 
   /// A head to be made, and what of that does not depend on the phases before.
@@ -236,12 +252,13 @@ class AttendInputs {
   /// A head each for the warps. `meets`: the phases before may not be over yet, so it meets the other blocks
   /// before it reads what they left.
   template <int kUnderWay = kFirstGroups>
-  __device__ __forceinline__ void make_heads(int start, bool meets) const {
+  __device__ __forceinline__ void make_heads(int start, bool meets) {
     const int warp = thread_here() / 32, fresh = max(0, share_.end - max(share_.first, fresh_));
     const int heads = share_.queries + fresh * (kOne ? 1 : 2);
 #pragma unroll 1
     for (int first = 0; first < heads; first += kWarps) {
       const HeadToMake head = head_to_make(min(first + warp, heads - 1));
+      if (P::kTwoAtFirst && first == 0) fetch_first_keys(start);
       if (meets && first == 0) {
         phase_.meet<kUnderWay>();
         mark(0);

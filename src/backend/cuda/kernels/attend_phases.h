@@ -13,29 +13,29 @@ __device__ __noinline__ void attend_heads(AttendPhase phase) {
 }
 
 template <int kDim>
-__device__ __forceinline__ void attend_with(const AttendPhase& phase) {
-  if (phase.job().own.cache.k_is_v) return attend_heads<kDim, true>(phase);
+__device__ __forceinline__ void attend_with(const AttendPhase& phase, int way) {
+  if ((way & AttendWay::kOne) != 0) return attend_heads<kDim, true>(phase);
   attend_heads<kDim, false>(phase);
 }
 
-__device__ __forceinline__ void attend_kept(const AttendPhase& phase) {
-  if (uniform(phase.shares().teams) != 0) return attend_teams(phase);
-  switch (phase.job().own.cache.head_dim) {
-    case 16: return attend_with<16>(phase);
-    case 32: return attend_with<32>(phase);
-    case 64: return attend_with<64>(phase);
-    case 128: return attend_with<128>(phase);
-    case 256: return attend_with<256>(phase);
-    default: return attend_with<512>(phase);
+/// `way`: AttendWay, the same for all lanes.
+__device__ __forceinline__ void attend_sized(const AttendPhase& phase, int way) {
+  switch (way >> AttendWay::kSizeBit) {
+    case 4: return attend_with<16>(phase, way);
+    case 5: return attend_with<32>(phase, way);
+    case 6: return attend_with<64>(phase, way);
+    case 7: return attend_with<128>(phase, way);
+    case 8: return attend_with<256>(phase, way);
+    default: return attend_with<512>(phase, way);
   }
 }
 
-/// Of a block of threads that has more shares than are kept.
-__device__ __noinline__ inline void attend_many(AttendPhase phase) {
+/// Of a block of threads that has more shares than are kept, which are none for two teams.
+__device__ __noinline__ inline void attend_many(AttendPhase phase, int way) {
   const KeyShares& shares = phase.shares();
 #pragma unroll 1
   while (true) {
-    attend_kept(phase);
+    attend_sized(phase, way);
     const int next = shares.first + KeyShares::kKept;
     if (next >= shares.count) return;
     keep_shares(phase, next);
@@ -44,11 +44,16 @@ __device__ __noinline__ inline void attend_many(AttendPhase phase) {
 
 /// Either phase, from before the meeting on. Nobody may be reading what lies in the space to work in. Part of
 /// the step's own code, and nothing is left to do after a call: it would have to wait on the stack.
-__device__ __forceinline__ void attend(const AttendPhase& phase) {
-  if (uniform(phase.job().merges ? 1 : 0) != 0) return merge_attention(phase);
-  if (uniform(has_first_shares(phase) ? 1 : 0) == 0) keep_shares(phase, 0);
-  if (uniform(phase.shares().count) > KeyShares::kKept) return attend_many(phase);
-  attend_kept(phase);
+__device__ __forceinline__ void attend(const AttendPhase& phase, int way) {
+  if ((way & AttendWay::kMerges) != 0) return merge_attention(phase);
+  ShareState state = share_state(phase);
+  if (state == ShareState::kUnknown) [[unlikely]] {
+    keep_shares(phase, 0);
+    state = share_state(phase);
+  }
+  if (state == ShareState::kMany) return attend_many(phase, way);
+  if (state == ShareState::kTeams) return attend_teams(phase);
+  attend_sized(phase, way);
 }
 
 /// Shared memory of either phase.

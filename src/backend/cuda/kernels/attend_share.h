@@ -121,11 +121,18 @@ class ShareList {
   const bool sliding_;
 };
 
-/// Whether an earlier layer like this one has worked out the first shares of this block of threads.
-__device__ __forceinline__ bool has_first_shares(const AttendPhase& phase) {
+/// What an earlier layer like this one has worked out of the shares of this block of threads: nothing, more
+/// than are kept, or all of them, which are for two teams of warps or not. The same for all lanes.
+enum class ShareState : int { kUnknown, kMany, kTeams, kAll };
+__device__ __forceinline__ ShareState share_state(const AttendPhase& phase) {
   const KeyShares& shares = phase.shares();
   const HeadsJob& job = phase.job().own;
-  return shares.heads == job.heads && shares.kv_heads == job.cache.kv_heads && shares.first == 0;
+  const bool known = shares.heads == job.heads && shares.kv_heads == job.cache.kv_heads && shares.first == 0;
+  const ShareState state = !known                            ? ShareState::kUnknown
+                           : shares.count > KeyShares::kKept ? ShareState::kMany
+                           : shares.teams != 0               ? ShareState::kTeams
+                                                             : ShareState::kAll;
+  return static_cast<ShareState>(uniform(static_cast<int>(state)));
 }
 /// Works out the shares of this block of threads from `which` on, for all of them.
 __device__ __noinline__ inline void keep_shares(AttendPhase phase, int which) {

@@ -28,7 +28,12 @@ struct alignas(16) PhaseHead {
   StepKind kind = StepKind::kEmpty;
   int product = -1;  // which
   int mark = -1;     // of the program's phases, the one it belongs to
-  int unused = 0;
+  int way = 0;       // of attention; StepList::finish() fills it in
+};
+/// What the code of attention has to know first, in one word: whether it merges blocks of keys, whether the
+/// phase before it is a product, whether K = V, and the logarithm of the head's size.
+struct AttendWay {
+  static constexpr int kMerges = 1, kAfterProduct = 2, kOne = 4, kSizeBit = 3;
 };
 struct alignas(16) Phase : PhaseHead {
   static constexpr size_t kBodyBytes = 368;

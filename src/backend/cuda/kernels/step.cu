@@ -67,6 +67,18 @@ void set_teams(std::vector<Phase>& phases, bool teams) {
   }
 }
 
+/// What the code of attention has to know first; see AttendWay.
+void set_ways(std::vector<Phase>& phases) {
+  for (size_t i = 0; i < phases.size(); ++i) {
+    if (phases[i].kind != StepKind::kAttend) continue;
+    const auto job = job_of<AttendJob>(phases[i]);
+    const bool after_product = i > 0 && phases[i - 1].kind == StepKind::kProduct;
+    phases[i].way = (job.merges ? AttendWay::kMerges : 0) | (after_product ? AttendWay::kAfterProduct : 0) |
+                    (job.own.cache.k_is_v ? AttendWay::kOne : 0) |
+                    std::countr_zero(static_cast<unsigned>(job.own.cache.head_dim)) << AttendWay::kSizeBit;
+  }
+}
+
 /// What a phase that is no product keeps in shared memory.
 int work_bytes(const Phase& phase) {
   switch (phase.kind) {
@@ -285,6 +297,7 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
       space.batch = once ? rounds : std::max(1, space.half_floats / round);
     }
   }
+  set_ways(phases_);
   const auto aligned = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
   const DutyTable table = duties_of(jobs_, gpu.info().processors, kSkipNothing);
   jobs_at_ = aligned(phases_.size() * sizeof(Phase));

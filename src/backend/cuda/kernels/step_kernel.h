@@ -136,7 +136,9 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
   while (true) {
     const int now = at & ~Place::kAgain;
     const PhaseHead head = load_words(shared_at<const PhaseHead>(phase_at(plan, now)));
-    const auto kind = static_cast<StepKind>(uniform(static_cast<int>(head.kind)));
+    constexpr int kWayBit = 8;
+    const int told = uniform(static_cast<int>(head.kind) | head.way << kWayBit), way = told >> kWayBit;
+    const auto kind = static_cast<StepKind>(told & ((1 << kWayBit) - 1));
     enter_phase(plan, now, head.product);
     if (kind == StepKind::kProduct) {
       run_product<kTiles>(step, now, head.product, (at & Place::kAgain) != 0);
@@ -144,9 +146,8 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
       if (kind == StepKind::kAttend) {
         // It begins before the blocks meet, while other warps of this one may be in the phase before. Of a
         // product they do not read the rows in the space to work in any more.
-        if (now > 0 && shared_at<const Phase>(phase_at(plan, now - 1))->kind != StepKind::kProduct)
-          __syncthreads();
-        attend({plan.arguments, now});
+        if ((way & AttendWay::kAfterProduct) == 0) __syncthreads();
+        attend({plan.arguments, now}, way);
       } else if (kind == StepKind::kSum) {
         sum_rows(plan.arguments, now);
       } else {
