@@ -288,29 +288,34 @@ TEST_F(CudaPlan, TakesEightRowsOfNarrowModelsInOnePass) {
   }
 }
 
-/// Small tiles of several rows take longer than their bytes do.
-TEST_F(CudaPlan, DealsBlocksOutByTilesTooWhereRowsAreSeveral) {
+/// Small tiles of several rows take longer than their bytes do, which shows beside experts.
+TEST_F(CudaPlan, DealsBlocksOutByTilesTooBesideExpertsOfSeveralRows) {
   const int processors = gpu().info().processors;
-  const auto blocks_of_small_tiles = [&](int rows) {
+  const auto blocks_of_small_tiles = [&](int rows, int experts) {
     Job job;
     job.rows = rows;
     job.segment_count = 2;
     for (int i = 0; i < 2; ++i) {
       Segment& segment = job.segments[i];
       segment.in.cols = i == 0 ? 4096 : 256;
-      segment.matrix = plan({.format = Format::kAffine4, .groups = 1, .rows = 4096, .cols = segment.in.cols});
+      segment.matrix = plan({.format = Format::kAffine4,
+                             .groups = 1,
+                             .rows = i == 0 ? 4096 / experts : 4096,
+                             .cols = segment.in.cols,
+                             .count = i == 0 ? experts : 1});
     }
     StepList list;
-    list.add_product(gpu(), job, 1, 0);
+    list.add_product(gpu(), job, experts, 0);
     const Job& dealt = list.jobs().front();
     EXPECT_EQ(dealt.segments[0].blocks + dealt.segments[1].blocks, processors) << rows << " rows";
     return dealt.segments[1].blocks;
   };
-  const int by_bytes = blocks_of_small_tiles(1);
+  const int by_bytes = blocks_of_small_tiles(1, 4);
   EXPECT_NEAR(by_bytes, processors / 17.0, 1);
-  EXPECT_EQ(blocks_of_small_tiles(2), by_bytes);
-  EXPECT_GE(blocks_of_small_tiles(4), by_bytes);
-  EXPECT_GE(blocks_of_small_tiles(8), 2 * by_bytes);  // more would not be left of an emulated device
+  EXPECT_EQ(blocks_of_small_tiles(8, 1), by_bytes);
+  EXPECT_EQ(blocks_of_small_tiles(2, 4), by_bytes);
+  EXPECT_GE(blocks_of_small_tiles(4, 4), by_bytes);
+  EXPECT_GE(blocks_of_small_tiles(8, 4), 2 * by_bytes);  // more would not be left of an emulated device
 }
 
 }  // namespace

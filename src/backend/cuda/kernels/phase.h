@@ -66,7 +66,7 @@ struct StepArguments {
 /// One step of a width: filled by the executor once, then started again and again.
 class StepList {
  public:
-  /// Deals the blocks out to the segments by what they cost: bytes, and at several rows tiles. `listed`: how
+  /// Deals the blocks out to the segments by what they cost: bytes, and beside experts tiles. `listed`: how
   /// many matrices of a stack are read, more or less.
   void add_product(const Gpu& gpu, Job job, int listed, int mark);
   template <typename T>

@@ -171,12 +171,14 @@ SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bo
   return {place, floats};
 }
 
-/// What a tile costs beside its weights, as bytes that could be read meanwhile: the sums of all rows are
-/// left, added up and written, and the block meets in between. As measured with experts beside a dense
-/// branch, whose tiles are a third of theirs: a step of 26B-A4B takes 2.75 ms at 4 rows instead of 2.80, 4.3
-/// instead of 4.95 at 8, 9.0 instead of 12.7 at 16. At 2 rows it is better without.
-double tile_overhead(int rows) {
-  return rows < 3 ? 0 : 1024.0 * rows * std::min(rows, 8);
+/// What a tile costs beside its weights, as bytes that could be read meanwhile, where a matrix is multiplied
+/// beside experts: the sums of all rows are left, added up and written, and the block meets in between. As
+/// measured with the dense down of 26B-A4B, whose tiles are a third of the experts': a step takes 2.75 ms at
+/// 4 rows instead of 2.80, 4.3 instead of 4.95 at 8, 9.0 instead of 12.7 at 16. At 2 rows it is better
+/// without, and so are queries, keys and values (31B's at 8 rows 2.64 ms, with this 2.87), whose tiles are of
+/// one kind.
+double tile_overhead(const Job& job) {
+  return !job.stacked || job.rows < 3 ? 0 : 1024.0 * job.rows * std::min(job.rows, 8);
 }
 
 /// Of a block of the segment.
@@ -205,7 +207,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   };
   const auto cost_of = [&](const Segment& segment) {
     return (static_cast<double>(segment.matrix.matrix_bytes()) +
-            static_cast<double>(segment.matrix.tiles) * tile_overhead(job.rows)) *
+            static_cast<double>(segment.matrix.tiles) * tile_overhead(job)) *
            (segment.matrix.count > 1 ? listed : 1);
   };
   for (int i = 0; i < job.segment_count; ++i) {
