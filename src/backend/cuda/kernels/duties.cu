@@ -38,7 +38,8 @@ class ShareSets {
 std::optional<TileTurn> simple_turn(const Job& job, const Segment& segment, const Duty& duty) {
   const PackedMatrix& matrix = segment.matrix;
   const int count = duty.end - duty.first;
-  if (!duty.known() || count == 0 || job.passes > 1 || rounds_of(segment, count) > segment.space.batch)
+  if (!duty.known() || count == 0 || job.passes > 1 || segment.space.span_pieces > 0 ||
+      rounds_of(segment, count) > segment.space.batch)
     return {};
   TileTurn turn{.run = {0, duty.first, count}, .rows = job.rows, .rounds = rounds_of(segment, count)};
   if (matrix.count > 1) turn.run = {duty.first / matrix.tiles, duty.first % matrix.tiles, count};
@@ -79,6 +80,7 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
     const bool keeps = (duty.kind & Duty::kKeeps) != 0;
     if (!keeps && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
+  if (segment.space.span_pieces > 0) duty.kind |= Duty::kInSpans;
   if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;

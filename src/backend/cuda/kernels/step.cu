@@ -1,6 +1,10 @@
 // Planning and starting steps (step_kernel.h).
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "backend/cuda/kernels/attend_phases.h"
@@ -19,7 +23,8 @@ namespace {
 constexpr int kMostSlots = 4;   // of a warp; more hide no more
 constexpr int kLeastSlots = 2;  // else fewer rows at a time
 
-StepKernel kernel_for(int tiles) {
+StepKernel kernel_for(int tiles, bool in_spans = false) {
+  if (in_spans) return spans_step();
   return tiles == 1 ? narrow_step() : tiles == 2 ? middle_step() : wide_step();
 }
 
@@ -93,9 +98,26 @@ int work_bytes(const Phase& phase) {
   }
 }
 
+/// Whether the columns of a segment can be taken in two spans (spans.h).
+bool fits_spans(const Segment& segment) {
+  return segment.matrix.count == 1 && segment.staging > 0 && segment.in.branch == nullptr &&
+         segment.in.slots == 0;
+}
+/// Pieces of columns that are staged at once: of more than `most` columns, if there is such a bound, half.
+int staged_pieces(const Segment& segment, int tiles, int most) {
+  const PackedMatrix& matrix = segment.matrix;
+  if (tiles != 2 || matrix.padded_cols() <= most || !fits_spans(segment)) return matrix.pieces;
+  return std::min(matrix.pieces, matrix.parts * most_span_pieces(matrix));
+}
+int stage_bytes(const Segment& segment, int tiles, int most) {
+  return stage_aligned(stage_at(0, segment.matrix, tiles, staged_pieces(segment, tiles, most)).end);
+}
+constexpr int kAllColumns = std::numeric_limits<int>::max();
+
 /// Shared memory of a step of `rows` rows with `tiles` column tiles; `slots` is 0 where there is no room.
+/// `most`: rows of more columns are taken in two spans, where they can be.
 SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows, int tiles,
-                       int limit) {
+                       int limit, int most = kAllColumns) {
   SharedPlan plan;
   int work = 0, subtiles = 1;
   bool stacked = false;
@@ -107,8 +129,8 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
       // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
-      work = std::max(work,
-                      stage_aligned(stage_at(0, matrix, tiles).end) * (job.segments[i].in.slots > 0 ? 2 : 1));
+      work =
+          std::max(work, stage_bytes(job.segments[i], tiles, most) * (job.segments[i].in.slots > 0 ? 2 : 1));
       plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
       subtiles = std::max(subtiles, matrix.subtiles);
       stacked |= matrix.count > 1;
@@ -163,9 +185,9 @@ bool attends_next(const std::vector<Phase>& phases, size_t product) {
 struct SumSpace {
   int place, floats;
 };
-SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bool attends) {
+SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, int most, bool attends) {
   const int rows = segment.space.rows_apart > 0 ? segment.rows_kept * segment.space.rows_apart
-                                                : stage_aligned(stage_at(0, segment.matrix, tiles).end);
+                                                : stage_bytes(segment, tiles, most);
   const int place = plan.work + rows, floats = (plan.ring - place) / 32 * 8;
   if (attends || floats <= plan.sum_floats) return {plan.sums, plan.sum_floats};
   return {place, floats};
@@ -179,6 +201,21 @@ SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bo
 /// one kind.
 double tile_overhead(const Job& job) {
   return !job.stacked || job.rows < 3 ? 0 : 1024.0 * job.rows * std::min(job.rows, 8);
+}
+
+/// The most columns of which eight rows are staged at once, so that there is room for two places in every
+/// ring; nothing where there is no room even if all wider ones are taken in spans.
+std::optional<int> most_columns(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows,
+                                int limit) {
+  std::set<int, std::greater<>> widths;
+  for (const Job& job : jobs) {
+    for (int i = 0; i < job.segment_count; ++i) widths.insert(job.segments[i].matrix.padded_cols());
+  }
+  widths.insert(0);
+  for (const int most : widths) {
+    if (plan_shared(phases, jobs, rows, 2, limit, most).slots >= kLeastSlots) return most;
+  }
+  return {};
 }
 
 /// Of a block of the segment.
@@ -199,6 +236,7 @@ int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread) {
 
 void prepare_steps(Gpu& gpu) {
   for (const int tiles : {1, 2, 4}) allow_shared(kernel_for(tiles), gpu.info().shared_bytes);
+  allow_shared(spans_step(), gpu.info().shared_bytes);
 }
 
 void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
@@ -258,7 +296,16 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   const auto limit = static_cast<int>(gpu.info().shared_bytes);
   tiles_ = rows <= 4 ? 1 : rows <= 8 ? 2 : 4;
   plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
+  int most_cols = kAllColumns;
   while (tiles_ > 1 && plan_.slots < kLeastSlots) {
+    if (tiles_ == 2) {
+      if (const auto columns = most_columns(phases_, jobs_, rows, limit)) {
+        most_cols = *columns;
+        plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit, most_cols);
+        in_spans_ = true;
+        break;
+      }
+    }
     tiles_ /= 2;
     plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   }
@@ -275,7 +322,9 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   for (size_t job_number = 0; job_number < jobs_.size(); ++job_number) {
     Job& job = jobs_[job_number];
     for (Segment& segment : job.segments) {
-      const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
+      const int pieces = staged_pieces(segment, tiles_, most_cols);
+      const Stage stage = stage_at(plan_.work, segment.matrix, tiles_, pieces);
+      segment.space.span_pieces = pieces < segment.matrix.pieces ? pieces / segment.matrix.parts : 0;
       segment.space.biases = stage.biases;
       segment.space.padded = segment.matrix.padded_cols();
       if (segment.in.slots > 0) {
@@ -290,13 +339,14 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
       Space& space = segment.space;
       space.rows_log = std::bit_width(static_cast<unsigned>(job.rows_per_pass - 1));
       const int round = (kWarps * 16 * segment.matrix.subtiles) << space.rows_log;
-      const SumSpace sums = sum_space(plan_, segment, tiles_, attends_next(phases_, job_number));
+      const SumSpace sums = sum_space(plan_, segment, tiles_, most_cols, attends_next(phases_, job_number));
       space.sums = sums.place;
       // All rounds at once where there is room, else in two halves, by turns.
       const int rounds = rounds_of(segment, most_tiles(segment));
       const bool once = segment.matrix.count == 1 && rounds * round <= sums.floats;
       space.half_floats = !once && 2 * round <= sums.floats ? sums.floats / 2 : 0;
       space.batch = once ? rounds : std::max(1, space.half_floats / round);
+      if (space.span_pieces > 0) held_tiles_ = std::max(held_tiles_, rounds);
     }
   }
   set_ways(phases_);
@@ -308,6 +358,9 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   clocks_at_ = shares_at_ + aligned((table.shares.size() + kWarps) * sizeof(WarpShare));
   arrived_at_ = clocks_at_ + aligned((phases_.size() + 1) * 2 * sizeof(long long));
   memory_ = DeviceMemory(arrived_at_ + 256, "the list of a step");
+  held_bytes_ = static_cast<size_t>(gpu.info().processors) * static_cast<size_t>(held_tiles_) *
+                kBlockThreads * kHeldFours * 4 * sizeof(float);
+  gpu.scratch(held_bytes_);
   gpu.clear(memory_.data(), memory_.size());
   gpu.to_device(memory_.data(), phases_.data(), phases_.size() * sizeof(Phase));
   if (!jobs_.empty()) {
@@ -345,6 +398,8 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int p
   step.arrived_before = arrived_ + ((skipped & kSkipArrival) != 0 ? 1 : 0);
   if (timed) step.clocks = reinterpret_cast<long long*>(memory_.data() + clocks_at_);
   step.stuck = gpu.stuck();
+  step.held = reinterpret_cast<float*>(gpu.scratch(held_bytes_));
+  step.held_tiles = held_tiles_;
   step.plan = plan_;
   if ((skipped & kSkipStream) != 0) step.plan.parity_flip = 0;
   const int blocks = gpu.info().processors;
@@ -354,7 +409,7 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int p
           .threads = kBlockThreads,
           .shared_bytes = static_cast<size_t>(plan_.end),
           .together = true},
-         kernel_for(tiles_), step);
+         kernel_for(tiles_, in_spans_), step);
   arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(started_);
   if (timed) gpu.mark(1);
 }
