@@ -33,7 +33,7 @@ Job product(int64_t rows, int64_t cols, bool pair, int slices) {
   return job;
 }
 
-TEST(CudaPlan, HasRoomForEightRowsOf31BInSpansOfColumns) {
+TEST(CudaSpace, HasRoomForEightRowsOf31BInSpansOfColumns) {
   const std::vector<Phase> phases = {attention(256, false, 128), attention(512, true, 64)};
   const std::vector<Job> jobs = {
       product(8192, 5376, false, 1),  product(4096, 5376, false, 1),  product(5376, 8192, false, 2),
@@ -49,7 +49,7 @@ TEST(CudaPlan, HasRoomForEightRowsOf31BInSpansOfColumns) {
 
 /// However few pieces a part has: of every part the first ones come first, all are staged once, and no span
 /// has more than half of them.
-TEST(CudaPlan, SpansShareThePiecesOfEveryPart) {
+TEST(CudaSpace, SpansShareThePiecesOfEveryPart) {
   for (int pieces = 1; pieces <= 60; ++pieces) {
     for (int parts = 1; parts <= kWarps && parts <= pieces; parts *= 2) {
       PackedMatrix matrix;
