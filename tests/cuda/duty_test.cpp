@@ -25,6 +25,7 @@ Job job_of(int tiles, int pieces, int parts_log, int blocks) {
   segment.matrix.pieces = pieces;
   segment.matrix.parts = 1 << parts_log;
   segment.parts_log = parts_log;
+  segment.slots_log = slots_log_of(segment.matrix.parts, false);
   segment.blocks = blocks;
   segment.staging = 5;
   segment.space.batch = 16;

@@ -31,9 +31,13 @@ class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<i
   struct Given {
     std::vector<float> out, shares;  // [row][slot][kRows], [row][kMaxChosen]
   };
-  /// `own_rows`: every choice of a row has a row of its own, of ones, twos and so on; else all have ones.
+  /// What rows the experts are multiplied with: the same ones for all, or every choice of a row has one of
+  /// its own, of ones, twos and so on. Bunched: and what they give is added up, a bunch at a time, of a
+  /// single row whose shares a step before has left.
+  enum class Rows { kOnes, kOwn, kBunched };
   Given run(const PackedMatrix& packed, int experts, int chosen, const std::vector<float>& scores,
-            bool own_rows = false) {
+            Rows kind = Rows::kOnes) {
+    const bool own_rows = kind != Rows::kOnes;
     const int rows = static_cast<int>(scores.size()) / experts;
     std::vector<float> values(static_cast<size_t>(kMaxRows * chosen * kCols), 1.0f);
     if (own_rows) {
@@ -66,6 +70,10 @@ class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<i
     segment.out_slots = chosen;
     StepList list;
     list.add_product(gpu(), job, std::min(experts, rows * chosen), 0);
+    if (kind == Rows::kBunched) {
+      segment.bunch_shares = job.route.shares;
+      list.add_product(gpu(), job, chosen, 0);
+    }
     list.finish(gpu(), rows);
     list.start(gpu(), nullptr);
     gpu().finish();
@@ -128,7 +136,7 @@ TEST_P(CudaExperts, MultiplyTheRowsOfTheChoicesThatTheyAre) {
   for (const int rows : {1, 2, 4, 7, kMaxRows}) {
     std::vector<float> scores;
     for (int i = 0; i < rows * experts; ++i) scores.push_back(static_cast<float>(i * 37 % 101));
-    const Given given = run(packed, experts, chosen, scores, true);
+    const Given given = run(packed, experts, chosen, scores, Rows::kOwn);
     for (int n = 0; n < rows; ++n) {
       const std::vector<int> want = best_of(scores.data() + n * experts, experts, chosen);
       for (int slot = 0; slot < chosen; ++slot) {
@@ -137,6 +145,28 @@ TEST_P(CudaExperts, MultiplyTheRowsOfTheChoicesThatTheyAre) {
         for (int r = 0; r < kRows; ++r)
           ASSERT_EQ(got[r], static_cast<float>((want[static_cast<size_t>(slot)] + 1) * (which + 1)))
               << "row " << n << " of " << rows << ", choice " << slot << ", result " << r;
+      }
+    }
+  }
+}
+
+TEST_P(CudaExperts, OfASingleRowAreWeightedAndAddedUpInBunches) {
+  const int experts = GetParam();
+  const PackedMatrix packed = upload_experts(experts);
+  std::vector<float> scores;
+  for (int i = 0; i < experts; ++i) scores.push_back(static_cast<float>(i * 37 % 101) / 16);
+  for (const int chosen : {kBunch, 2 * kBunch, 3 * kBunch}) {
+    if (chosen > std::min(experts, gpu().info().processors * kBunch)) continue;
+    const Given apart = run(packed, experts, chosen, scores, Rows::kOwn),
+                bunched = run(packed, experts, chosen, scores, Rows::kBunched);
+    for (int bunch = 0; bunch < chosen / kBunch; ++bunch) {
+      for (int r = 0; r < kRows; ++r) {
+        float want = 0;
+        for (int slot = bunch * kBunch; slot < (bunch + 1) * kBunch; ++slot)
+          want = std::fma(apart.shares[static_cast<size_t>(slot)],
+                          apart.out[static_cast<size_t>(slot * kRows + r)], want);
+        ASSERT_EQ(bunched.out[static_cast<size_t>(bunch * kRows + r)], want)
+            << chosen << " experts, bunch " << bunch << ", result " << r;
       }
     }
   }

@@ -150,6 +150,7 @@ class Executor {
   /// The stream as input of the next product, which also makes a pending sum and keeps it.
   Input take_stream();
   bool sums_first(const Input& in) const;
+  bool bunches(const PackedMatrix& expert_down) const;
   static Input plain(const Field& field, int cols);
   void add(Job& job, const PackedMatrix& matrix, const Input& in, const Field& out);
   /// Slices of a matrix times their columns of the rows, as parts of a sum.

@@ -119,13 +119,12 @@ Input Executor::take_stream() {
   return sum;
 }
 
-/// Whether a phase of its own is less work than a sum by every block for itself: of experts, unless a single
-/// row's, and of many parts of several rows, which all blocks together would read from the second-level
-/// cache.
+/// Whether a phase of its own is less work than a sum by every block for itself: of experts, unless they have
+/// been added up in bunches, and of many parts of several rows, which all blocks together would read from the
+/// second-level cache.
 bool Executor::sums_first(const Input& in) const {
   const int64_t most_bytes = rows_ == 2 ? 200'000 : 60'000;  // by a block
-  if (in.mixture.chosen > 0)
-    return rows_ > 1 || config_.hidden > kMixTurns * kTurnCols || config_.per_layer_dim > 0;
+  if (in.mixture.chosen > 0) return !in.mixture.bunched;
   return rows_ > 1 && in.branch_norm != nullptr && config_.hidden <= kMostTurns * kTurnCols &&
          int64_t{rows_} * in.branch_parts * config_.hidden * 4 > most_bytes;
 }
@@ -288,6 +287,14 @@ void Executor::down(int layer) {
   pending_.mixture = mixture;
 }
 
+/// Whether the blocks that multiply with a single row's experts also add up what they give, in bunches.
+bool Executor::bunches(const PackedMatrix& expert_down) const {
+  const int chosen = config_.experts_per_token;
+  return rows_ == 1 && chosen % kBunch == 0 && expert_down.parts <= kWarps / kBunch &&
+         chosen / kBunch <= gpu_.info().processors && config_.hidden <= kMixTurns * kTurnCols &&
+         config_.per_layer_dim == 0;
+}
+
 /// Gate and up of the experts chosen, beside the down of the dense branch: alone they have too few groups of
 /// tiles for all blocks; then their own down. To add both up is left to whoever reads the sum.
 Mixture Executor::experts(int layer) {
@@ -318,11 +325,14 @@ Mixture Executor::experts(int layer) {
   in.slots = chosen;
   add(second, matrices.expert_down, in, expert_out_);
   second.segments[0].out_slots = chosen;
+  const bool bunched = bunches(matrices.expert_down);
+  if (bunched) second.segments[0].bunch_shares = shares_;
   start(second, listed);
 
   return {.out = expert_out_.data,
           .stride = expert_out_.stride,
           .chosen = chosen,
+          .bunched = bunched,
           .shares = shares_,
           .shares_stride = kMaxChosen,
           .dense_norm = device_.vector(weights.post_norm_dense),

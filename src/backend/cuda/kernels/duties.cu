@@ -18,7 +18,7 @@ class ShareSets {
  public:
   /// The set of a segment of which a block has `tiles` tiles.
   int number(const Segment& segment, int tiles) {
-    const Key key{segment.parts_log, segment.matrix.pieces, tiles};
+    const Key key{segment.parts_log, segment.slots_log, segment.matrix.pieces, tiles};
     if (latest_ != numbers_.end() && latest_->first == key) return latest_->second;  // as the block before
     const auto [at, is_new] = numbers_.try_emplace(key, static_cast<int>(numbers_.size()));
     for (int warp = 0; is_new && warp < kWarps; ++warp) shares_.push_back(warp_share(segment, warp, tiles));
@@ -28,7 +28,7 @@ class ShareSets {
   std::vector<WarpShare> take() && { return std::move(shares_); }
 
  private:
-  using Key = std::tuple<int, int, int>;
+  using Key = std::tuple<int, int, int, int>;
   std::map<Key, int> numbers_;
   std::map<Key, int>::iterator latest_ = numbers_.end();
   std::vector<WarpShare> shares_;
@@ -64,8 +64,10 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
   const bool stack = matrix.count > 1;
   Duty duty;
   duty.segment = which;
-  const Share share = stack ? stack_share(matrix.tiles, job.matrices, own, segment.blocks)
-                            : even_share(matrix.tiles, own, segment.blocks);
+  const bool bunch = segment.bunch_shares != nullptr;
+  const Share share = bunch   ? bunch_share(matrix.tiles, job.matrices, own, segment.blocks)
+                      : stack ? stack_share(matrix.tiles, job.matrices, own, segment.blocks)
+                              : even_share(matrix.tiles, own, segment.blocks);
   duty.first = share.first;
   duty.end = share.end;
   // Of the experts of one row there are always as many.
@@ -76,15 +78,16 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
     duty.kind |= Duty::kSimple;
     duty.turn = *turn;
     duty.shares = shares.number(segment, turn->run.count);
-    const int results = turn->rounds << (slots_log_of(segment) + results_log_of(segment));
+    const int results = turn->rounds << (segment.slots_log + results_log_of(segment));
     const bool keeps = (duty.kind & Duty::kKeeps) != 0;
-    if (!keeps && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
+    if (!keeps && !bunch && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
+  if (bunch) duty.kind |= Duty::kBunch;
   if (segment.space.span_pieces > 0) duty.kind |= Duty::kInSpans;
   if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;
-  if (staged && job.rows == 1 && segment.staging > 0 && (turn || segment.space.rows_apart == 0))
+  if (staged && job.rows == 1 && !bunch && segment.staging > 0 && (turn || segment.space.rows_apart == 0))
     duty.kind |= Duty::kOneRow;
   const bool multiplied = (skipped & kSkipMultiply) == 0;
   duty.kind |= segment.staging << Duty::kStagingBit | matrix.groups << Duty::kGroupsBit |

@@ -86,11 +86,15 @@ __device__ __forceinline__ void leave_shares(const ExpertChoices& choices, int e
   }
 }
 
-/// What some experts gave of a row, under way, and the sum of those before them, in the order of their slots.
+__device__ __forceinline__ float4 plus(const float4& x, const float4& y) {
+  return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
+}
+
+/// What some experts gave of a row, under way, and the sum of the bunches before them.
 template <int kTurns>
 struct ExpertSum {
-  static constexpr int kAtOnce = kTurns < 3 ? 4 : 2;
-  float4 given[kAtOnce][kTurns], sum[kTurns] = {};
+  static constexpr int kAtOnce = kTurns < 3 ? kBunch : kBunch / 2;
+  float4 given[kAtOnce][kTurns], bunch[kTurns] = {}, sum[kTurns] = {};
   float share[kAtOnce];
 
   __device__ __forceinline__ void load(const Mixture& mixture, int row, int slot, int col, int cols) {
@@ -107,32 +111,82 @@ struct ExpertSum {
             read_four(out + s * static_cast<int>(mixture.stride), col + i * kTurnCols, cols, wanted);
     }
   }
-  __device__ __forceinline__ void add() {
+  /// Those from `slot` on, the ones that were loaded.
+  __device__ __forceinline__ void add(const Mixture& mixture, int slot) {
 #pragma unroll
     for (int s = 0; s < kAtOnce; ++s) {
 #pragma unroll
       for (int i = 0; i < kTurns; ++i) {
-        const float4 &y = given[s][i], x = sum[i];
-        sum[i] = make_float4(fmaf(share[s], y.x, x.x), fmaf(share[s], y.y, x.y), fmaf(share[s], y.z, x.z),
-                             fmaf(share[s], y.w, x.w));
+        const float4 &y = given[s][i], x = bunch[i];
+        bunch[i] = make_float4(fmaf(share[s], y.x, x.x), fmaf(share[s], y.y, x.y), fmaf(share[s], y.z, x.z),
+                               fmaf(share[s], y.w, x.w));
       }
     }
+    const int next = slot + kAtOnce;
+    if (kAtOnce < kBunch && next % kBunch != 0 && next < mixture.chosen) return;
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      sum[i] = plus(sum[i], bunch[i]);
+      bunch[i] = {};
+    }
+  }
+  /// All but the last ones, which are under way; from which on those are.
+  __device__ __forceinline__ int begin(const Mixture& mixture, int row, int col, int cols) {
+    int slot = 0;
+    load(mixture, row, slot, col, cols);
+#pragma unroll 1
+    for (; slot + kAtOnce < mixture.chosen; slot += kAtOnce) {
+      add(mixture, slot);
+      load(mixture, row, slot + kAtOnce, col, cols);
+    }
+    return slot;
+  }
+};
+
+/// The same where bunches have been added up (Mixture::bunched).
+template <int kTurns>
+struct BunchSum {
+  static constexpr int kAtOnce = 2;
+  float4 given[kAtOnce][kTurns], sum[kTurns] = {};
+
+  __device__ __forceinline__ void load(const Mixture& mixture, int bunch, int col, int cols) {
+    const float* out = mixture.out + bunch * static_cast<int>(mixture.stride);
+#pragma unroll
+    for (int s = 0; s < kAtOnce; ++s) {
+      const bool wanted = (bunch + s) * kBunch < mixture.chosen;
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i)
+        given[s][i] =
+            read_four(out + s * static_cast<int>(mixture.stride), col + i * kTurnCols, cols, wanted);
+    }
+  }
+  __device__ __forceinline__ void add(const Mixture&, int) {
+#pragma unroll
+    for (int s = 0; s < kAtOnce; ++s) {
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i) sum[i] = plus(sum[i], given[s][i]);
+    }
+  }
+  __device__ __forceinline__ int begin(const Mixture& mixture, int, int col, int cols) {
+    int bunch = 0;
+    load(mixture, bunch, col, cols);
+#pragma unroll 1
+    for (; (bunch + kAtOnce) * kBunch < mixture.chosen; bunch += kAtOnce) {
+      add(mixture, bunch);
+      load(mixture, bunch + kAtOnce, col, cols);
+    }
+    return bunch;
   }
 };
 
 /// The dense branch of a row, of which a thread has columns `col` and so on, becomes the mixture. By a block
-/// of threads. `partial`: [2][kWarps], space for sums of squares.
-template <int kTurns>
+/// of threads. `partial`: [2][kWarps], space for sums of squares. `Sum`: ExpertSum or BunchSum.
+template <template <int> typename Sum, int kTurns>
 __device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int col, int cols, float epsilon,
                                             float* partial, float4 (&dense)[kTurns]) {
   const int thread = thread_here();
-  ExpertSum<kTurns> experts;
-  experts.load(mixture, row, 0, col, cols);
-#pragma unroll 1
-  for (int slot = experts.kAtOnce; slot < mixture.chosen; slot += experts.kAtOnce) {
-    experts.add();
-    experts.load(mixture, row, slot, col, cols);
-  }
+  Sum<kTurns> experts;
+  const int last = experts.begin(mixture, row, col, cols);
   // While the last experts come:
   float4 dense_weights[kTurns], expert_weights[kTurns];
   float dense_squares = 0, expert_squares = 0;
@@ -143,7 +197,7 @@ __device__ __forceinline__ void mix_experts(const Mixture& mixture, int row, int
     dense_squares = squares_of(dense[i], dense_squares);
   }
   dense_squares = warp_sum(dense_squares);
-  experts.add();
+  experts.add(mixture, last);
 #pragma unroll
   for (int i = 0; i < kTurns; ++i) expert_squares = squares_of(experts.sum[i], expert_squares);
   expert_squares = warp_sum(expert_squares);
@@ -168,7 +222,7 @@ __device__ inline void combine_row(const CombineJob& job, int row, int work) {
   float4 mixed[kMostTurns];
 #pragma unroll
   for (int i = 0; i < kMostTurns; ++i) mixed[i] = read_four(dense, col + i * kTurnCols, job.cols, true);
-  mix_experts(job.mixture, row, col, job.cols, job.epsilon, shared_at<float>(work), mixed);
+  mix_experts<ExpertSum>(job.mixture, row, col, job.cols, job.epsilon, shared_at<float>(work), mixed);
 #pragma unroll
   for (int i = 0; i < kMostTurns; ++i) store_four(dense, col + i * kTurnCols, job.cols, mixed[i]);
   __syncthreads();

@@ -25,12 +25,16 @@ struct MatrixList {
 };
 inline constexpr int kMostExperts = 256, kMaxChosen = 64;
 
+/// What experts give is added up in bunches of so many of a row's choices, and then bunch by bunch.
+inline constexpr int kBunchLog = 2, kBunch = 1 << kBunchLog;
+
 /// What becomes of what the experts of a row gave, beside a dense branch: norm(dense) + norm(sum over slots
 /// of share * out).
 struct Mixture {
-  const float* out = nullptr;  // [row * chosen + slot][stride]
+  const float* out = nullptr;  // [row * chosen + slot][stride]; where `bunched` [bunch][stride], their sums
   int64_t stride = 0;
-  int chosen = 0;  // 0 = there are no experts
+  int chosen = 0;        // 0 = there are no experts
+  bool bunched = false;  // of a single row: whoever multiplied has added up each bunch
   const float* shares = nullptr;
   int64_t shares_stride = 0;
   const float *dense_norm = nullptr, *expert_norm = nullptr;  // [cols]
@@ -91,7 +95,7 @@ struct alignas(16) Segment {
   PackedMatrix matrix;
   // StepList::add_product() fills this in.
   int first_block = 0, blocks = 0;
-  int parts_log = 0;
+  int parts_log = 0, slots_log = 4;  // of the warps that share a tile, and of groups of them
   Input in;
   bool normed = false;
   const float* norm = nullptr;  // [cols] weight; null = 1
@@ -103,6 +107,9 @@ struct alignas(16) Segment {
   float* out = nullptr;  // [n][out_stride]; of a stack [n * out_slots + slot][out_stride]
   int64_t out_stride = 0;
   int out_slots = 0;
+  // Of a stack whose matrices are a single row's experts: a block has the same tiles of all matrices of a
+  // bunch, so many warps for each, and leaves out[bunch], their sum weighted with these; null = it has not.
+  const float* bunch_shares = nullptr;
   const float* other = nullptr;
   int64_t other_stride = 0;
   float softcap = 0;
@@ -187,13 +194,28 @@ struct TileTurn {
   int rounds = 0;  // of tiles that all warps take at once
 };
 
-/// Of warps that share tiles there are 2 ^ this groups.
-constexpr int slots_log_of(const Segment& segment) {
-  static_assert(kWarps == 16);
-  return 4 - segment.parts_log;
+/// Of warps that share tiles there are 2 ^ this groups; where matrices are bunched, so many for each of them.
+constexpr int slots_log_of(int parts, bool bunched) {
+  int log = bunched ? -kBunchLog : 0;
+  for (; parts < kWarps; parts *= 2) ++log;
+  return log;
+}
+/// Of a bunch the matrix that is a warp's.
+constexpr int matrix_of_bunch(const Segment& segment, int warp) {
+  return segment.bunch_shares == nullptr ? 0 : warp / (kWarps / kBunch);
+}
+/// What block `own` of `blocks` has of the tiles of the bunches of `matrices` matrices: the same ones of each
+/// matrix of a bunch, counted as those of its first.
+constexpr Share bunch_share(int tiles, int matrices, int own, int blocks) {
+  const int bunches = matrices / kBunch;
+  int bunch = 0;
+  while (bunch + 1 < bunches && own >= even_share(blocks, bunch, bunches).end) ++bunch;
+  const Share among = even_share(blocks, bunch, bunches);
+  const Share share = even_share(tiles, own - among.first, among.end - among.first);
+  return {bunch * kBunch * tiles + share.first, bunch * kBunch * tiles + share.end};
 }
 constexpr int rounds_of(const Segment& segment, int tiles) {
-  const int slots_log = slots_log_of(segment);
+  const int slots_log = segment.slots_log;
   return (tiles + (1 << slots_log) - 1) >> slots_log;
 }
 /// Of the tiles of a turn those that are a warp's, and of a tile's pieces. The 16 / parts groups of warps,
@@ -203,7 +225,7 @@ struct alignas(16) WarpShare {
   int piece = 0, piece_end = 0;
 };
 constexpr WarpShare warp_share(const Segment& segment, int warp, int tiles) {
-  const int slots_log = slots_log_of(segment), slot = warp >> segment.parts_log,
+  const int slots_log = segment.slots_log, slot = warp >> segment.parts_log & ((1 << slots_log) - 1),
             part = warp & ((1 << segment.parts_log) - 1);
   const int first = slot * tiles >> slots_log;
   return {.first = first,
@@ -234,12 +256,13 @@ struct alignas(16) Duty {
   // Known: the tiles are. Learns: the list is made when the product begins. Keeps: the normed rows are this
   // block's to keep. Simple: all of it is one turn, `turn`, whose sums wait for one barrier. One row: and the
   // turn has one row, which there is a way to stage for. Few: its results are those of a single warp, and
-  // nothing is kept. Eights: weights are of 8 bits.
+  // nothing is kept. Eights: weights are of 8 bits. Bunch: see Segment::bunch_shares.
   static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4, kSimple = 8, kOneRow = 16, kFew = 32,
                        kEights = 128;
   static constexpr int kNotStaged = 64;         // a benchmark's
   static constexpr int kStagesAlong = 1 << 22;  // the row is staged while the list is made
   static constexpr int kInSpans = 1 << 23;      // columns are taken in two spans (spans.h)
+  static constexpr int kBunch = 1 << 24;
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.
   static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;

@@ -95,7 +95,7 @@ __device__ __forceinline__ Result locate_result(const SharedPlan& plan, const Se
   const PackedMatrix& matrix = segment.matrix;
   const int rows_log = segment.space.rows_log, subtiles = matrix.subtiles,
             results_log = results_log_of(segment);
-  const int parts_log = segment.parts_log, slots_log = slots_log_of(segment);
+  const int parts_log = segment.parts_log, slots_log = segment.slots_log;
   Result result;
   const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
             round = i >> (results_log + slots_log);

@@ -10,9 +10,11 @@
 namespace slip::backend::cuda {
 
 /// What is added to a row.
-enum class Branch : int { kNone, kRow, kMixture };
+enum class Branch : int { kNone, kRow, kBunches, kChoices };  // the latter two beside experts
 __host__ __device__ inline Branch branch_of(const Input& in) {
-  return in.branch == nullptr ? Branch::kNone : in.mixture.chosen == 0 ? Branch::kRow : Branch::kMixture;
+  if (in.branch == nullptr) return Branch::kNone;
+  if (in.mixture.chosen == 0) return Branch::kRow;
+  return in.mixture.bunched ? Branch::kBunches : Branch::kChoices;
 }
 
 /// `kRows` rows at a time.
@@ -54,8 +56,10 @@ struct RowSum {
     for (int r = 0; r < kRows; ++r)
       read(x[r], row_from + (first + r) * stride, row_from != nullptr && there(r, left));
     if constexpr (kBranch && kRows == 1) load_branch(first, left);
-    if constexpr (kAdded == Branch::kMixture)
-      mix_experts(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
+    if constexpr (kAdded == Branch::kBunches)
+      mix_experts<BunchSum>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
+    if constexpr (kAdded == Branch::kChoices)
+      mix_experts<ExpertSum>(in.mixture, row, col, cols, in.epsilon, partial_of(partial, 1, 0), branch[0]);
     if constexpr (kBranch) add_branch(first);
     if (keeps) {
       keep(in.keep, in.keep_stride, row, left);
@@ -169,8 +173,8 @@ __device__ __noinline__ inline void sum_rows(int arguments, int now) {
   const auto& job = reinterpret_cast<const SumJob&>(shared_at<const Phase>(phase_at(step.plan, now))->body);
   Meeting meeting{now};
   for (int row = block_here(); row < job.rows; row += static_cast<int>(gridDim.x)) {
-    if (branch_of(job.in) == Branch::kMixture) {
-      sum_row<Branch::kMixture>(step, meeting, job.in, row);
+    if (branch_of(job.in) == Branch::kChoices) {
+      sum_row<Branch::kChoices>(step, meeting, job.in, row);
     } else {
       sum_row<Branch::kRow>(step, meeting, job.in, row);
     }

@@ -82,9 +82,11 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
     choices = std::max(choices, choice_space(0, rows, job.route.experts).end);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
-      // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
-      work =
-          std::max(work, stage_bytes(job.segments[i], tiles, most) * (job.segments[i].in.slots > 0 ? 2 : 1));
+      // Of a stack whose matrices have rows of their own, of two at a time, or of a bunch: a block has seldom
+      // tiles of more.
+      const Segment& segment = job.segments[i];
+      const int kept = segment.bunch_shares != nullptr ? kBunch : segment.in.slots > 0 ? 2 : 1;
+      work = std::max(work, stage_bytes(segment, tiles, most) * kept);
       plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
       subtiles = std::max(subtiles, matrix.subtiles);
       stacked |= matrix.count > 1;

@@ -14,7 +14,7 @@ namespace slip::backend::cuda {
 __host__ __device__ constexpr int staging(Branch branch, bool normed, int turns) {
   return static_cast<int>(branch) * 8 + (normed ? 4 : 0) + turns;
 }
-inline constexpr int kLastStaging = staging(Branch::kMixture, true, kMixTurns);
+inline constexpr int kLastStaging = staging(Branch::kBunches, true, kMixTurns);
 /// The one that fits a segment.
 __host__ inline int staging_of(const Segment& segment) {
   const Input& in = segment.in;
@@ -23,7 +23,8 @@ __host__ inline int staging_of(const Segment& segment) {
   if (in.rows == nullptr || turns > kMostTurns) return 0;
   if (in.branch != nullptr && (in.branch_norm == nullptr || in.branch_parts > kMaxSlices)) return 0;
   if (segment.normed && segment.norm == nullptr) return 0;
-  if (branch == Branch::kMixture && (!segment.normed || turns > kMixTurns)) return 0;
+  if (branch == Branch::kChoices) return 0;
+  if (branch == Branch::kBunches && (!segment.normed || turns > kMixTurns)) return 0;
   return staging(branch, segment.normed, turns);
 }
 
@@ -278,7 +279,7 @@ __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segm
 /// at a time as registers hold.
 template <int kTiles, bool kOne, bool kSpan = false, int kFrom = 0, int kTo = kLastStaging + 1>
 __device__ __forceinline__ bool stage_in_way(const Staging& how, const Segment& segment) {
-  constexpr bool kMixes = kFrom / 8 == static_cast<int>(Branch::kMixture);
+  constexpr bool kMixes = kFrom / 8 == static_cast<int>(Branch::kBunches);
   if constexpr (kTo - kFrom > 1) {
     constexpr int kMiddle = (kFrom + kTo) / 2;
     if (Duty::staging(how.kind) < kMiddle)

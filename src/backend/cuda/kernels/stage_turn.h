@@ -7,10 +7,10 @@
 
 namespace slip::backend::cuda {
 
-/// Rows of which each matrix of a turn has others, those that chose it, each matrix's at a place of its own
-/// (Segment::rows_apart); what lies there of other rows goes nowhere. A warp takes 128 columns of a row at a
-/// time, and several of them are under way at once. They have neither branch nor norm. Not inlined: few
-/// products need it.
+/// Rows of which each matrix of a turn, or of a bunch, has others, those that chose it, each matrix's at a
+/// place of its own (Segment::rows_apart); what lies there of other rows goes nowhere. A warp takes 128
+/// columns of a row at a time, and several of them are under way at once. They have neither branch nor norm.
+/// Not inlined: few products need it.
 template <int kTiles>
 __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* chosen, TileTurn turn,
                                            Stage stage) {
@@ -19,7 +19,9 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
   const PackedMatrix& matrix = segment.matrix;
   const int lane = thread_here() % 32, padded = matrix.padded_cols();
   const int spans = (padded + kCols - 1) / kCols;  // of a row
-  const int matrices = quotient(turn.run.tile + turn.run.count - 1, matrix.tiles) + 1;
+  const int matrices = segment.bunch_shares != nullptr
+                           ? kBunch
+                           : quotient(turn.run.tile + turn.run.count - 1, matrix.tiles) + 1;
   const int items = matrices * turn.rows * spans;
 #pragma unroll 1
   for (int first = thread_here() / 32; first < items; first += kAtOnce * kWarps) {
@@ -67,8 +69,8 @@ __device__ __forceinline__ void stage_turn(const StepArguments& step, int now, i
     }
   }
   const TileTurn& turn = turn_here(plan, product, kind);
-  const bool apart =
-      space.rows_apart > 0 && (turn.rows > 1 || turn.run.tile + turn.run.count > segment.matrix.tiles);
+  const bool apart = space.rows_apart > 0 && (turn.rows > 1 || (kind & Duty::kBunch) != 0 ||
+                                              turn.run.tile + turn.run.count > segment.matrix.tiles);
   if ((kind & Duty::kNotStaged) != 0) {
     Meeting{now}.hold(step);
   } else if (uniform(apart ? 1 : 0) == 0) {

@@ -88,7 +88,11 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     if (segment.in.cols % 4 != 0)
       fail_gpu("the CUDA kernels take rows of a multiple of 4 columns, and this model has some of " +
                std::to_string(segment.in.cols) + "; use --device cpu");
+    const bool bunched = segment.bunch_shares != nullptr;
+    SLIP_CHECK(!bunched ||
+               (job.rows == 1 && listed % kBunch == 0 && segment.matrix.parts <= kWarps / kBunch));
     segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
+    segment.slots_log = slots_log_of(segment.matrix.parts, bunched);
     segment.staging = staging_of(segment);
     SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
     SLIP_CHECK(segment.in.slots == 0 || (segment.in.branch == nullptr && !segment.normed));

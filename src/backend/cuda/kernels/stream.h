@@ -67,7 +67,7 @@ __device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, co
     run.matrix_bytes = static_cast<int>(matrix.matrix_bytes());
     run.part_bytes = run.tile_bytes * matrix.tiles;
     run.skipped = run.tile_bytes * (first - further * matrix.tiles);
-    run.listed = tiles.listed + further;
+    run.listed = tiles.listed + further + matrix_of_bunch(segment, warp);
     run.list = list;
   }
   return run;
