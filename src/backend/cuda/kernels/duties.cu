@@ -57,6 +57,13 @@ bool stages_along(const Job& job, const Duty& duty) {
          job.segments[duty.segment].in.slots == 0;
 }
 
+/// Whether rows can be staged before the list is made: it does not say which they are, and there is one pass.
+/// Several rows that come after the weights have been put under way come after them.
+bool stages_first(const Job& job, const Duty& duty) {
+  return job.rows > 1 && job.passes == 1 && duty.segment >= 0 && job.segments[duty.segment].in.slots == 0 &&
+         (duty.kind & Duty::kInSpans) == 0;
+}
+
 /// What block `own` of a segment has to do.
 Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares) {
   const Segment& segment = job.segments[which];
@@ -121,6 +128,7 @@ DutyTable duties_of(const std::vector<Job>& jobs, int blocks, int skipped) {
       }
       if (learns) duty.kind |= Duty::kLearns;
       if (learns && stages_along(job, duty)) duty.kind |= Duty::kStagesAlong;
+      if (learns && stages_first(job, duty)) duty.kind |= Duty::kStagesFirst;
     }
   }
   return {std::move(duties), std::move(shares).take()};

@@ -263,6 +263,7 @@ struct alignas(16) Duty {
   static constexpr int kStagesAlong = 1 << 22;  // the row is staged while the list is made
   static constexpr int kInSpans = 1 << 23;      // columns are taken in two spans (spans.h)
   static constexpr int kBunch = 1 << 24;
+  static constexpr int kStagesFirst = 1 << 25;  // the rows are staged, then the list is made
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.
   static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;

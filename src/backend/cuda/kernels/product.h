@@ -85,7 +85,11 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
     } else if (kTiles == 1 && (kind & Duty::kStagesAlong) != 0) {
       learn_and_stage(plan.arguments, now, product, kind);
     } else if ((kind & Duty::kLearns) != 0) {
-      meet(step, now);
+      if ((kind & Duty::kStagesFirst) != 0) {
+        stage_all<kTiles>(step, now, product, kind);
+      } else {
+        meet(step, now);
+      }
       learn_list(plan.arguments, product);
       now = -1;
     }
@@ -100,7 +104,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
     }
     product = place_here(plan)->product;
   }
-  if (kTiles > 1 || (kind & Duty::kStagesAlong) == 0) stage_turn<kTiles>(step, now, product, kind);
+  if ((kind & (Duty::kStagesAlong | Duty::kStagesFirst)) == 0) stage_turn<kTiles>(step, now, product, kind);
   __syncwarp();
   if ((kind & Duty::kSimple) != 0) {
     run_simple<kTiles>(step, kind);
