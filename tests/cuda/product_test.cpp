@@ -184,8 +184,8 @@ TEST_P(CudaProduct, TakesWideRowsInSpansOfColumnsWithTheSameBits) {
     int rows, parts;
     bool pair;
   };
-  for (const Shape shape : {Shape{20, 4, false}, Shape{600, 4, true}, Shape{600, 1, false},
-                            Shape{200, 8, true}, Shape{40, 16, false}}) {
+  for (const Shape shape :
+       {Shape{20, 4, false}, Shape{600, 4, true}, Shape{600, 1, false}, Shape{200, 8, true}}) {
     Subject subject(gpu(), kind, shape.rows, kCols, shape.pair, shape.parts);
     if (shape.parts != 1) subject.norm(norm);
     std::vector<float> few;

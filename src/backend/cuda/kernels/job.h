@@ -85,7 +85,7 @@ struct alignas(16) Space {
   int half_floats = 0;  // twice, so far apart; 0 = once
   int padded = 0;       // columns
   // Where eight rows are too wide for shared memory, they are taken in two spans of columns, half the pieces
-  // of each part: so many pieces at most. 0 = all columns at once.
+  // of each part: so many pieces of a part at most. 0 = all columns at once.
   int span_pieces = 0;
 };
 inline constexpr int kSpans = 2;
@@ -234,18 +234,18 @@ constexpr WarpShare warp_share(const Segment& segment, int warp, int tiles) {
           .piece_end = (part + 1) * segment.matrix.pieces >> segment.parts_log};
 }
 
-/// Of the pieces of a tile those of one part in one span: from which on, counted from the start of the tile,
-/// how many, and how many of earlier parts are staged before them. The first span has half of the pieces of
-/// the parts before any, so both have as many in all, give or take one, however few a part has.
+/// Of the pieces of a tile those of one part in one span, counted from the start of the tile.
 struct SpanPieces {
-  int first, count, staged;
+  int first, count;
 };
 constexpr SpanPieces span_pieces(const PackedMatrix& matrix, int part, int span) {
-  static_assert(kSpans == 2);
-  const int begin = matrix.part_begin(part), end = matrix.part_begin(part + 1);
-  const int before = begin / 2, count = end / 2 - before;  // of the first span
-  if (span == 0) return {begin, count, before};
-  return {begin + count, end - begin - count, begin - before};
+  const int begin = matrix.part_begin(part), pieces = matrix.part_begin(part + 1) - begin;
+  const int before = (pieces + 1) / kSpans;  // in the first one
+  return span == 0 ? SpanPieces{begin, before} : SpanPieces{begin + before, pieces - before};
+}
+/// The most of any part.
+constexpr int most_span_pieces(const PackedMatrix& matrix) {
+  return ((matrix.pieces + matrix.parts - 1) / matrix.parts + 1) / kSpans;
 }
 
 /// Which segment of a product is a block's, and which of its tiles. Made by StepList::finish() for every

@@ -67,7 +67,7 @@ int stage_bytes(const Segment& segment, int tiles, int most) {
 int staged_pieces(const Segment& segment, int tiles, int most) {
   const PackedMatrix& matrix = segment.matrix;
   if (tiles != 2 || matrix.padded_cols() <= most || !fits_spans(segment)) return matrix.pieces;
-  return (matrix.pieces + 1) / kSpans;
+  return std::min(matrix.pieces, matrix.parts * most_span_pieces(matrix));
 }
 
 SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows, int tiles,

@@ -93,7 +93,8 @@ class SpanWalk {
       stream_ = load_stream(plan);
     }
     const Space space = load_words(&segment().space);
-    const WarpShare own{share_.first, share_.count, pieces.staged, pieces.staged + pieces.count};
+    const int first = part_ * space.span_pieces;
+    const WarpShare own{share_.first, share_.count, first, first + pieces.count};
     const HeldSums held{reinterpret_cast<float4*>(step_.held) +
                             (block_here() * step_.held_tiles + nth) * (kHeldFours * kBlockThreads) +
                             thread_here(),

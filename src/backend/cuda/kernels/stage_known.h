@@ -158,7 +158,7 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
     const SpanPieces pieces = span_pieces(matrix, part, staging.span);
     const int own = piece - pieces.first;
     if (own < 0 || own >= pieces.count) return -1;
-    return (pieces.staged + own) * in_piece + column - piece * in_piece;
+    return (part * segment.space.span_pieces + own) * in_piece + column - piece * in_piece;
   }
   /// The rows as operands, of a span of columns.
   __device__ __forceinline__ void put_span(int first) const {

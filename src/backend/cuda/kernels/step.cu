@@ -163,7 +163,7 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     for (Segment& segment : job.segments) {
       const int pieces = staged_pieces(segment, tiles_, most_cols);
       const Stage stage = stage_at(plan_.work, segment.matrix, tiles_, pieces);
-      segment.space.span_pieces = pieces < segment.matrix.pieces ? pieces : 0;
+      segment.space.span_pieces = pieces < segment.matrix.pieces ? pieces / segment.matrix.parts : 0;
       segment.space.biases = stage.biases;
       segment.space.padded = segment.matrix.padded_cols();
       if (segment.in.slots > 0) {
