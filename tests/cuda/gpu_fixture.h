@@ -55,12 +55,10 @@ inline std::vector<float> noise(uint64_t seed, size_t count, float scale) {
   return values;
 }
 
-/// `parts`: warps that share the columns of a tile, as many as a larger matrix would have; 0 = as planned.
 inline backend::cuda::PackedMatrix upload_matrix(backend::cuda::Gpu& gpu, const tensor::Matrix& source,
                                                  int64_t rows, const tensor::Matrix* other,
-                                                 backend::cuda::DeviceMemory& memory, int parts = 0) {
+                                                 backend::cuda::DeviceMemory& memory) {
   backend::cuda::PackedMatrix packed = backend::cuda::plan(source, rows, other);
-  if (parts > 0) packed.parts = parts;
   std::vector<std::byte> host(packed.bytes());
   ThreadPool pool(2);
   backend::cuda::pack(source, other, packed, 0, int64_t{packed.tiles} * packed.count, host.data(), pool);

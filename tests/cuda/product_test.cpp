@@ -44,9 +44,9 @@ const MatrixKind kKinds[] = {
 /// One matrix (or a pair) on the device and rows to multiply with.
 class Subject {
  public:
-  Subject(Gpu& gpu, const MatrixKind& kind, int64_t rows, int64_t cols, bool pair, int parts = 0)
+  Subject(Gpu& gpu, const MatrixKind& kind, int64_t rows, int64_t cols, bool pair)
       : gpu_(gpu), source_(kind.make(rows, cols, 11)), up_(kind.make(rows, cols, 12)), cols_(cols) {
-    packed_ = test::upload_matrix(gpu, source_.matrix, rows, pair ? &up_.matrix : nullptr, memory_, parts);
+    packed_ = test::upload_matrix(gpu, source_.matrix, rows, pair ? &up_.matrix : nullptr, memory_);
     stride_ = cols + 4;
     std::vector<float> x(static_cast<size_t>(kMaxRows * stride_), NAN);
     for (int n = 0; n < kMaxRows; ++n) {
@@ -75,16 +75,12 @@ class Subject {
     segment.in.rows = reinterpret_cast<const float*>(rows_.data()) + first * stride_;
     segment.in.stride = stride_;
     segment.in.cols = static_cast<int>(cols_);
-    segment.in.epsilon = 1e-6f;
-    segment.normed = norm_ != nullptr;
-    segment.norm = norm_;
     segment.epilogue = packed_.pair ? Epilogue::kGated : Epilogue::kStore;
     segment.out = reinterpret_cast<float*>(out_.data());
     segment.out_stride = packed_.rows;
     StepList list;
     list.add_product(gpu_, job, 1, 0);
     list.finish(gpu_, count, per_pass);
-    planned_ = list.jobs().front();
     list.start(gpu_, nullptr);
     gpu_.finish();
     return test::download(gpu_, out_, static_cast<size_t>(count * packed_.rows));
@@ -111,17 +107,12 @@ class Subject {
     return out;
   }
   const PackedMatrix& packed() const { return packed_; }
-  /// How the last run was planned.
-  const Job& planned() const { return planned_; }
-  void norm(const DeviceMemory& weights) { norm_ = reinterpret_cast<const float*>(weights.data()); }
 
  private:
   Gpu& gpu_;
   OwnedMatrix source_, up_;
   int64_t cols_, stride_;
   PackedMatrix packed_;
-  Job planned_;
-  const float* norm_ = nullptr;
   std::vector<float> x_;
   DeviceMemory memory_, rows_, out_;
 };
@@ -173,37 +164,6 @@ TEST_P(CudaProduct, GivesARowTheSameBitsInAnyCompany) {
       expect_same(subject.run(first, width), first, "width " + std::to_string(width));
   }
   expect_same(subject.run(0, kMaxRows, 5), 0, "in passes of five rows");
-}
-
-/// Eight rows of 31B do not fit in shared memory, but half of their columns do.
-TEST_P(CudaProduct, TakesWideRowsInSpansOfColumnsWithTheSameBits) {
-  const MatrixKind& kind = GetParam();
-  constexpr int kCols = 5376 + 384;
-  const DeviceMemory norm = test::upload(gpu(), test::noise(3, kCols, 1.0f));
-  struct Shape {
-    int rows, parts;
-    bool pair;
-  };
-  for (const Shape shape :
-       {Shape{20, 4, false}, Shape{600, 4, true}, Shape{600, 1, false}, Shape{200, 8, true}}) {
-    Subject subject(gpu(), kind, shape.rows, kCols, shape.pair, shape.parts);
-    if (shape.parts != 1) subject.norm(norm);
-    std::vector<float> few;
-    for (int n = 0; n < kMaxRows; n += 4) {
-      const auto some = subject.run(n, 4);
-      EXPECT_EQ(subject.planned().segments[0].space.span_pieces, 0);
-      few.insert(few.end(), some.begin(), some.end());
-    }
-    for (const int width : {5, 6, 7, 8, 9, 16}) {
-      const auto got = subject.run(kMaxRows - width, width);
-      EXPECT_GT(subject.planned().segments[0].space.span_pieces, 0) << width;
-      EXPECT_EQ(subject.planned().passes, width > 8 ? 2 : 1) << width;
-      EXPECT_EQ(std::memcmp(got.data(), &few[static_cast<size_t>((kMaxRows - width) * shape.rows)],
-                            got.size() * sizeof(float)),
-                0)
-          << shape.rows << " rows in " << shape.parts << " parts, width " << width;
-    }
-  }
 }
 
 /// Rows may be as large or as small as activations ever are: they are multiplied with powers of two on the

@@ -87,15 +87,6 @@ class Gpu {
   void* stream() const { return stream_; }  // cudaStream_t
   /// Where kernels that wait for something that does not come say so, before they stop.
   StuckReport* stuck() const { return reinterpret_cast<StuckReport*>(stuck_.data()); }
-  /// Memory that all steps share, at least so many bytes; nothing in it outlives a step.
-  std::byte* scratch(size_t bytes) {
-    if (scratch_.size() < bytes) {
-      finish();
-      scratch_ = DeviceMemory();
-      scratch_ = DeviceMemory(bytes, "sums of a step");
-    }
-    return scratch_.data();
-  }
 
  private:
   void require(int status, const char* what) const;
@@ -103,7 +94,6 @@ class Gpu {
   int device_;
   GpuInfo info_;
   PinnedMemory stuck_;
-  DeviceMemory scratch_;
   void* stream_ = nullptr;
   struct Marks;
   std::unique_ptr<Marks> marks_;

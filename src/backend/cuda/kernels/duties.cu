@@ -38,8 +38,7 @@ class ShareSets {
 std::optional<TileTurn> simple_turn(const Job& job, const Segment& segment, const Duty& duty) {
   const PackedMatrix& matrix = segment.matrix;
   const int count = duty.end - duty.first;
-  if (!duty.known() || count == 0 || job.passes > 1 || segment.space.span_pieces > 0 ||
-      rounds_of(segment, count) > segment.space.batch)
+  if (!duty.known() || count == 0 || job.passes > 1 || rounds_of(segment, count) > segment.space.batch)
     return {};
   TileTurn turn{.run = {0, duty.first, count}, .rows = job.rows, .rounds = rounds_of(segment, count)};
   if (matrix.count > 1) turn.run = {duty.first / matrix.tiles, duty.first % matrix.tiles, count};
@@ -60,8 +59,7 @@ bool stages_along(const Job& job, const Duty& duty) {
 /// Whether rows can be staged before the list is made: it does not say which they are, and there is one pass.
 /// Several rows that come after the weights have been put under way come after them.
 bool stages_first(const Job& job, const Duty& duty) {
-  return job.rows > 1 && job.passes == 1 && duty.segment >= 0 && job.segments[duty.segment].in.slots == 0 &&
-         (duty.kind & Duty::kInSpans) == 0;
+  return job.rows > 1 && job.passes == 1 && duty.segment >= 0 && job.segments[duty.segment].in.slots == 0;
 }
 
 /// What block `own` of a segment has to do.
@@ -90,7 +88,6 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
     if (!keeps && !bunch && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
   if (bunch) duty.kind |= Duty::kBunch;
-  if (segment.space.span_pieces > 0) duty.kind |= Duty::kInSpans;
   if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;

@@ -84,12 +84,7 @@ struct alignas(16) Space {
   int batch = 1;        // of so many rounds before the block meets,
   int half_floats = 0;  // twice, so far apart; 0 = once
   int padded = 0;       // columns
-  // Where eight rows are too wide for shared memory, they are taken in two spans of columns, half the pieces
-  // of each part: so many pieces of a part at most. 0 = all columns at once.
-  int span_pieces = 0;
 };
-inline constexpr int kSpans = 2;
-inline constexpr int kHeldFours = 4;  // of floats, that a thread holds of a tile between spans
 
 struct alignas(16) Segment {
   PackedMatrix matrix;
@@ -234,20 +229,6 @@ constexpr WarpShare warp_share(const Segment& segment, int warp, int tiles) {
           .piece_end = (part + 1) * segment.matrix.pieces >> segment.parts_log};
 }
 
-/// Of the pieces of a tile those of one part in one span, counted from the start of the tile.
-struct SpanPieces {
-  int first, count;
-};
-constexpr SpanPieces span_pieces(const PackedMatrix& matrix, int part, int span) {
-  const int begin = matrix.part_begin(part), pieces = matrix.part_begin(part + 1) - begin;
-  const int before = (pieces + 1) / kSpans;  // in the first one
-  return span == 0 ? SpanPieces{begin, before} : SpanPieces{begin + before, pieces - before};
-}
-/// The most of any part.
-constexpr int most_span_pieces(const PackedMatrix& matrix) {
-  return ((matrix.pieces + matrix.parts - 1) / matrix.parts + 1) / kSpans;
-}
-
 /// Which segment of a product is a block's, and which of its tiles. Made by StepList::finish() for every
 /// product and block; of a stack the tiles may not be known before the list is (settle_shares()).
 struct alignas(16) Duty {
@@ -261,9 +242,8 @@ struct alignas(16) Duty {
                        kEights = 128;
   static constexpr int kNotStaged = 64;         // a benchmark's
   static constexpr int kStagesAlong = 1 << 22;  // the row is staged while the list is made
-  static constexpr int kInSpans = 1 << 23;      // columns are taken in two spans (spans.h)
+  static constexpr int kStagesFirst = 1 << 23;  // the rows are staged, then the list is made
   static constexpr int kBunch = 1 << 24;
-  static constexpr int kStagesFirst = 1 << 25;  // the rows are staged, then the list is made
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.
   static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;

@@ -60,8 +60,6 @@ struct StepArguments {
   long long* clocks =
       nullptr;  // [1 + phase][2]: when block 0 was done, and when all were; null = not asked for
   StuckReport* stuck = nullptr;  // where a thread that waits too long says so
-  float* held = nullptr;         // [block][held_tiles][...]: sums between two spans of columns (spans.h)
-  int held_tiles = 0;            // of a warp
   SharedPlan plan;
 };
 
@@ -120,12 +118,9 @@ class StepList {
   std::vector<Part> parts_;
   int started_ = 0;  // phases, the last time
   int tiles_ = 1;    // column tiles of four rows
-  bool in_spans_ = false;
   SharedPlan plan_;
   DeviceMemory memory_;
   size_t jobs_at_ = 0, duties_at_ = 0, shares_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;
-  int held_tiles_ = 0;  // of a warp, whose sums are kept between spans
-  size_t held_bytes_ = 0;
   uint32_t arrived_ = 0;
   int skipped_ = 0;  // that the duties on the device leave out
 };
@@ -136,7 +131,6 @@ void prepare_steps(Gpu& gpu);
 using StepKernel = void (*)(StepArguments);
 StepKernel narrow_step();  // up to 4 rows
 StepKernel middle_step();  // up to 8
-StepKernel spans_step();   // up to 8, whose columns are taken in spans
 StepKernel wide_step();    // up to 16
 
 }  // namespace slip::backend::cuda

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "backend/cuda/kernels/expert_list.h"
-#include "backend/cuda/kernels/spans.h"
 #include "backend/cuda/kernels/stage_turn.h"
 #include "backend/cuda/kernels/tiles.h"
 
@@ -72,13 +71,10 @@ __device__ __noinline__ inline void learn_and_stage(int arguments, int now, int 
 /// A turn of product `product` of the step, as phase `now`; its job is in shared memory. Most products are
 /// one turn. `again`: it is not the first. If there are more, the warp's place says so (Place::kAgain); else
 /// the block has arrived at the meeting behind it.
-template <int kTiles, bool kInSpans>
+template <int kTiles>
 __device__ __forceinline__ void run_product(const StepArguments& step, int now, int product, bool again) {
   const SharedPlan& plan = step.plan;
   const int kind = uniform(duty_at(plan, product).kind);
-  if constexpr (kInSpans) {
-    if ((kind & Duty::kInSpans) != 0) return run_spans<kTiles>(plan.arguments, now, product, kind);
-  }
   if ((kind & (Duty::kSimple | Duty::kLearns)) != Duty::kSimple) [[unlikely]] {
     if (again) {
       now = -1;

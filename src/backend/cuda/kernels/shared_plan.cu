@@ -1,8 +1,6 @@
 #include "backend/cuda/kernels/shared_plan.h"
 
 #include <algorithm>
-#include <functional>
-#include <set>
 #include <string>
 
 #include "backend/cuda/kernels/attend_phases.h"
@@ -53,25 +51,14 @@ int work_bytes(const Phase& phase) {
   }
 }
 
-/// Whether the columns of a segment can be taken in two spans (spans.h).
-bool fits_spans(const Segment& segment) {
-  return segment.matrix.count == 1 && segment.staging > 0 && segment.in.branch == nullptr &&
-         segment.in.slots == 0;
-}
-int stage_bytes(const Segment& segment, int tiles, int most) {
-  return stage_aligned(stage_at(0, segment.matrix, tiles, staged_pieces(segment, tiles, most)).end);
+int stage_bytes(const Segment& segment, int tiles) {
+  return stage_aligned(stage_at(0, segment.matrix, tiles).end);
 }
 
 }  // namespace
 
-int staged_pieces(const Segment& segment, int tiles, int most) {
-  const PackedMatrix& matrix = segment.matrix;
-  if (tiles != 2 || matrix.padded_cols() <= most || !fits_spans(segment)) return matrix.pieces;
-  return std::min(matrix.pieces, matrix.parts * most_span_pieces(matrix));
-}
-
 SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows, int tiles,
-                       int limit, int most) {
+                       int limit) {
   SharedPlan plan;
   int work = 0, subtiles = 1;
   bool stacked = false;
@@ -86,7 +73,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
       // tiles of more.
       const Segment& segment = job.segments[i];
       const int kept = segment.bunch_shares != nullptr ? kBunch : segment.in.slots > 0 ? 2 : 1;
-      work = std::max(work, stage_bytes(segment, tiles, most) * kept);
+      work = std::max(work, stage_bytes(segment, tiles) * kept);
       plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
       subtiles = std::max(subtiles, matrix.subtiles);
       stacked |= matrix.count > 1;
@@ -129,19 +116,6 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   return plan;
 }
 
-std::optional<int> most_columns(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows,
-                                int limit) {
-  std::set<int, std::greater<>> widths;
-  for (const Job& job : jobs) {
-    for (int i = 0; i < job.segment_count; ++i) widths.insert(job.segments[i].matrix.padded_cols());
-  }
-  widths.insert(0);
-  for (const int most : widths) {
-    if (plan_shared(phases, jobs, rows, 2, limit, most).slots >= kLeastSlots) return most;
-  }
-  return {};
-}
-
 bool attends_next(const std::vector<Phase>& phases, size_t product) {
   for (size_t i = 0; i + 1 < phases.size(); ++i) {
     if (phases[i].product == static_cast<int>(product)) return phases[i + 1].kind == StepKind::kAttend;
@@ -149,9 +123,9 @@ bool attends_next(const std::vector<Phase>& phases, size_t product) {
   return false;
 }
 
-SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, int most, bool attends) {
+SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bool attends) {
   const int rows = segment.space.rows_apart > 0 ? segment.rows_kept * segment.space.rows_apart
-                                                : stage_bytes(segment, tiles, most);
+                                                : stage_bytes(segment, tiles);
   const int place = plan.work + rows, floats = (plan.ring - place) / 32 * 8;
   if (attends || floats <= plan.sum_floats) return {plan.sums, plan.sum_floats};
   return {place, floats};

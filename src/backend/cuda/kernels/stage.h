@@ -43,12 +43,12 @@ struct Stage {
 __host__ __device__ constexpr int sum_bytes(int groups_of_piece) {
   return 16 * groups_of_piece;
 }
-/// `pieces`: of columns, that lie there at once.
-__host__ __device__ inline Stage stage_at(int work, const PackedMatrix& matrix, int tiles, int pieces) {
+__host__ __device__ inline Stage stage_at(int work, const PackedMatrix& matrix, int tiles) {
   Stage stage;
+  const int cols = matrix.padded_cols();
   stage.rows = work;
-  stage.biases = stage.rows + pieces * piece_cols(matrix.format) * 16 * tiles;
-  stage.end = stage.biases + pieces * sum_bytes(groups_of_piece(matrix.format, matrix.groups)) * tiles;
+  stage.biases = stage.rows + cols * 16 * tiles;
+  stage.end = stage.biases + matrix.pieces * sum_bytes(groups_of_piece(matrix.format, matrix.groups)) * tiles;
   return stage;
 }
 

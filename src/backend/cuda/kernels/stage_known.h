@@ -39,11 +39,10 @@ struct PutPlaces {
   static constexpr int kRowBytes = 64;
   __device__ __forceinline__ int row_sum_bytes() const { return sum_bytes(1 << in_piece_log) / 4; }
 
-  /// `col`: the first of the thread's columns, as they lie in shared memory.
-  __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int col,
-                                       int tiles, int rows)
+  __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles,
+                                       int rows)
       : in_piece_log(format == Format::kAffine4 ? groups : max(groups, 1) - 1) {
-    const int t = col % 8 / 2;
+    const int col = 4 * thread, t = col % 8 / 2;
     words = stage.rows + col / 32 * tiles * 512 + (t ^ swizzle(col / 32)) * 16 + col / 16 % 2 * 8 +
             col / 8 % 2 * 4;
     const int own = thread & (group_lanes(groups) - 1), row = own % rows;
@@ -61,8 +60,7 @@ struct Staging {
   Meeting meeting;
   StagedRows rows;
   Stage stage;
-  int kind;      // of the duty
-  int span = 0;  // of columns, where they are taken in spans
+  int kind;  // of the duty
 
   __device__ __forceinline__ const int8_t* chosen() const {
     return shared_at<const int8_t>(step.plan.chosen);
@@ -75,8 +73,8 @@ struct Staging {
   }
 };
 
-/// `kRows` rows at a time. `kSpan`: of a span of columns (spans.h).
-template <int kTiles, int kRows, int kTurns, Branch kAdded, bool kNormed, bool kSpan = false>
+/// `kRows` rows at a time.
+template <int kTiles, int kRows, int kTurns, Branch kAdded, bool kNormed>
 struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   using Sum = RowSum<kRows, kTurns, kAdded>;
   using Sum::thread, Sum::col, Sum::cols, Sum::x, Sum::partial;
@@ -84,14 +82,12 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   const int padded = segment.space.padded, groups;
   const PutPlaces places;
   typename Sum::Four weights = {};
-  const Staging& staging;
 
   __device__ __forceinline__ KnownRows(const Segment& staged, const Staging& how)
       : Sum(staged.in, how.partial(), Duty::parts(how.kind)),
         segment(staged),
         groups(Duty::groups(how.kind)),
-        places(how.stage, how.format(), groups, thread, 4 * thread, kTiles, kRows),
-        staging(how) {}
+        places(how.stage, how.format(), groups, thread, kTiles, kRows) {}
 
   __device__ __forceinline__ void load_weights() {
     Sum::load_weights();
@@ -150,48 +146,8 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
       }
     }
   }
-  /// Where a column lies that is one of a span; -1 = it is of the other one.
-  __device__ __forceinline__ int column_of_span(int column) const {
-    const PackedMatrix& matrix = segment.matrix;
-    const int in_piece = piece_cols(matrix.format), piece = quotient(column, in_piece);
-    const int part = quotient(((piece + 1) << segment.parts_log) - 1, matrix.pieces);
-    const SpanPieces pieces = span_pieces(matrix, part, staging.span);
-    const int own = piece - pieces.first;
-    if (own < 0 || own >= pieces.count) return -1;
-    return (part * segment.space.span_pieces + own) * in_piece + column - piece * in_piece;
-  }
-  /// The rows as operands, of a span of columns.
-  __device__ __forceinline__ void put_span(int first) const {
-    const int tile = first / 4, above = first % 4;  // rows
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i) {
-      if (i * kTurnCols + (col & ~127) >= padded) break;  // the same for a whole warp
-      const int column = i * kTurnCols + col, lies = column < padded ? column_of_span(column) : -1;
-      const bool inside = lies >= 0;
-      const PutPlaces at(staging.stage, staging.format(), groups, thread, max(lies, 0), kTiles, kRows);
-      float sums[kRows];
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        sums[r] = sum_of(x[r][i]);
-        if (inside) put_words(at, x[r][i], above + r, tile * 512);
-      }
-      SquareSum none;
-      if (groups != 0) put_sums(at, sums, inside, 0, tile, above, none);
-    }
-  }
-  /// Four columns of a row to their place, `further` bytes behind that of the first tile of rows.
-  __device__ __forceinline__ void put_words(const PutPlaces& at, const float4& four, int row,
-                                            int further) const {
-    const auto [one, two] = staged_four(four, staged_scale(groups));
-    const int place = (at.words ^ row * PutPlaces::kRowBytes) + further;
-    *shared_at<uint32_t>(place) = one.high;
-    *shared_at<uint32_t>(place ^ 16) = two.high;
-    *shared_at<uint32_t>(place + 256) = one.low;
-    *shared_at<uint32_t>((place ^ 16) + 256) = two.low;
-  }
   /// The rows as operands, as put_four() and put_group() do it; where they go is known before.
   __device__ __forceinline__ void put(int first, SquareSum& squares) const {
-    if constexpr (kSpan) return put_span(first);
     const int tile = first / 4, above = first % 4;  // rows
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
@@ -204,19 +160,27 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         sums[r] = sum_of(x[r][i]);
-        if (inside) put_words(places, x[r][i], above + r, (i * kTurnCols / 32 * kTiles + tile) * 512);
+        const auto [one, two] = staged_four(x[r][i], staged_scale(groups));
+        if (inside) {
+          const int place = (places.words ^ (above + r) * PutPlaces::kRowBytes) +
+                            (i * kTurnCols / 32 * kTiles + tile) * 512;
+          *shared_at<uint32_t>(place) = one.high;
+          *shared_at<uint32_t>(place ^ 16) = two.high;
+          *shared_at<uint32_t>(place + 256) = one.low;
+          *shared_at<uint32_t>((place ^ 16) + 256) = two.low;
+        }
       }
       if (groups == 0) {
         if (i == 0) squares.all_steps();
         continue;
       }
       SquareSum none;
-      put_sums(places, sums, inside, i * kTurnCols / 64 * groups, tile, above, i == 0 ? squares : none);
+      put_sums(sums, inside, i * kTurnCols / 64 * groups, tile, above, i == 0 ? squares : none);
     }
   }
   /// Sums of a thread's columns, of each row, to their groups; `before`: groups of the turns before.
-  __device__ __forceinline__ void put_sums(const PutPlaces& at, const float (&sums)[kRows], bool inside,
-                                           int before, int tile, int above, SquareSum& squares) const {
+  __device__ __forceinline__ void put_sums(const float (&sums)[kRows], bool inside, int before, int tile,
+                                           int above, SquareSum& squares) const {
     // Each shuffle adds up half of the sums that are left, until a thread has one of them.
     float left[kRows];
 #pragma unroll
@@ -242,10 +206,10 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
     if (groups == 1) left[0] += more;
     squares.step(1);
     const Split total = split_bf16(left[0], 0);
-    if (inside && at.puts)
-      *shared_at<uint16_t>(at.biases + before * kTiles * sum_bytes(1) +
-                           (tile * 4 + above) * at.row_sum_bytes()) =
-          static_cast<uint16_t>(at.low ? total.low : total.high);
+    if (inside && places.puts)
+      *shared_at<uint16_t>(places.biases + before * kTiles * sum_bytes(1) +
+                           (tile * 4 + above) * places.row_sum_bytes()) =
+          static_cast<uint16_t>(places.low ? total.low : total.high);
   }
 };
 
@@ -258,10 +222,9 @@ __device__ __forceinline__ int source_of(const Input& in, const int8_t* chosen, 
 
 /// Rows of a pass, kRows at a time, in way kWay. What does not depend on other blocks is read before they are
 /// met.
-template <int kTiles, int kWay, int kRows, bool kSpan>
+template <int kTiles, int kWay, int kRows>
 __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segment) {
-  KnownRows<kTiles, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0, kSpan> some{segment,
-                                                                                                 how};
+  KnownRows<kTiles, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, how};
   some.load_weights();
   some.aim(source_of(segment.in, how.chosen(), how.rows), how.rows.first);
   how.meet_others();
@@ -277,26 +240,24 @@ __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segm
 /// All rows of a pass in the way the duty says, one of kFrom .. kTo - 1, which halves until one is left;
 /// false where none fits. `kOne`: it is a single row, which may have experts to be mixed; of several as many
 /// at a time as registers hold.
-template <int kTiles, bool kOne, bool kSpan = false, int kFrom = 0, int kTo = kLastStaging + 1>
+template <int kTiles, bool kOne, int kFrom = 0, int kTo = kLastStaging + 1>
 __device__ __forceinline__ bool stage_in_way(const Staging& how, const Segment& segment) {
   constexpr bool kMixes = kFrom / 8 == static_cast<int>(Branch::kBunches);
   if constexpr (kTo - kFrom > 1) {
     constexpr int kMiddle = (kFrom + kTo) / 2;
-    if (Duty::staging(how.kind) < kMiddle)
-      return stage_in_way<kTiles, kOne, kSpan, kFrom, kMiddle>(how, segment);
-    return stage_in_way<kTiles, kOne, kSpan, kMiddle, kTo>(how, segment);
-  } else if constexpr (kFrom % 4 == 0 || (kSpan && kFrom / 8 != static_cast<int>(Branch::kNone)) ||
-                       (kMixes && (!kOne || (kFrom & 4) == 0))) {  // mixtures are normed
+    if (Duty::staging(how.kind) < kMiddle) return stage_in_way<kTiles, kOne, kFrom, kMiddle>(how, segment);
+    return stage_in_way<kTiles, kOne, kMiddle, kTo>(how, segment);
+  } else if constexpr (kFrom % 4 == 0 || (kMixes && (!kOne || (kFrom & 4) == 0))) {  // mixtures are normed
     return false;
   } else if constexpr (kOne) {
-    stage_by<kTiles, kFrom, 1, kSpan>(how, segment);
+    stage_by<kTiles, kFrom, 1>(how, segment);
     return true;
   } else {
     constexpr bool kFew = kFrom % 4 > 1 && kFrom / 8 == static_cast<int>(Branch::kRow);
     if (kFew || (kTiles == 1 && uniform(how.rows.count) == 2)) {
-      stage_by<kTiles, kFrom, 2, kSpan>(how, segment);
+      stage_by<kTiles, kFrom, 2>(how, segment);
     } else if constexpr (!kFew) {
-      stage_by<kTiles, kFrom, 4, kSpan>(how, segment);
+      stage_by<kTiles, kFrom, 4>(how, segment);
     }
     return true;
   }

@@ -16,8 +16,7 @@
 namespace slip::backend::cuda {
 namespace {
 
-StepKernel kernel_for(int tiles, bool in_spans = false) {
-  if (in_spans) return spans_step();
+StepKernel kernel_for(int tiles) {
   return tiles == 1 ? narrow_step() : tiles == 2 ? middle_step() : wide_step();
 }
 
@@ -71,7 +70,6 @@ int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread) {
 
 void prepare_steps(Gpu& gpu) {
   for (const int tiles : {1, 2, 4}) allow_shared(kernel_for(tiles), gpu.info().shared_bytes);
-  allow_shared(spans_step(), gpu.info().shared_bytes);
 }
 
 void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
@@ -135,16 +133,7 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   const auto limit = static_cast<int>(gpu.info().shared_bytes);
   tiles_ = rows <= 4 ? 1 : rows <= 8 ? 2 : 4;
   plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
-  int most_cols = kAllColumns;
   while (tiles_ > 1 && plan_.slots < kLeastSlots) {
-    if (tiles_ == 2) {
-      if (const auto columns = most_columns(phases_, jobs_, rows, limit)) {
-        most_cols = *columns;
-        plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit, most_cols);
-        in_spans_ = true;
-        break;
-      }
-    }
     tiles_ /= 2;
     plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   }
@@ -161,9 +150,7 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   for (size_t job_number = 0; job_number < jobs_.size(); ++job_number) {
     Job& job = jobs_[job_number];
     for (Segment& segment : job.segments) {
-      const int pieces = staged_pieces(segment, tiles_, most_cols);
-      const Stage stage = stage_at(plan_.work, segment.matrix, tiles_, pieces);
-      segment.space.span_pieces = pieces < segment.matrix.pieces ? pieces / segment.matrix.parts : 0;
+      const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
       segment.space.biases = stage.biases;
       segment.space.padded = segment.matrix.padded_cols();
       if (segment.in.slots > 0) {
@@ -178,14 +165,13 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
       Space& space = segment.space;
       space.rows_log = std::bit_width(static_cast<unsigned>(job.rows_per_pass - 1));
       const int round = (kWarps * 16 * segment.matrix.subtiles) << space.rows_log;
-      const SumSpace sums = sum_space(plan_, segment, tiles_, most_cols, attends_next(phases_, job_number));
+      const SumSpace sums = sum_space(plan_, segment, tiles_, attends_next(phases_, job_number));
       space.sums = sums.place;
       // All rounds at once where there is room, else in two halves, by turns.
       const int rounds = rounds_of(segment, most_tiles(segment));
       const bool once = segment.matrix.count == 1 && rounds * round <= sums.floats;
       space.half_floats = !once && 2 * round <= sums.floats ? sums.floats / 2 : 0;
       space.batch = once ? rounds : std::max(1, space.half_floats / round);
-      if (space.span_pieces > 0) held_tiles_ = std::max(held_tiles_, rounds);
     }
   }
   set_ways(phases_);
@@ -197,9 +183,6 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   clocks_at_ = shares_at_ + aligned((table.shares.size() + kWarps) * sizeof(WarpShare));
   arrived_at_ = clocks_at_ + aligned((phases_.size() + 1) * 2 * sizeof(long long));
   memory_ = DeviceMemory(arrived_at_ + 256, "the list of a step");
-  held_bytes_ = static_cast<size_t>(gpu.info().processors) * static_cast<size_t>(held_tiles_) *
-                kBlockThreads * kHeldFours * 4 * sizeof(float);
-  gpu.scratch(held_bytes_);
   gpu.clear(memory_.data(), memory_.size());
   gpu.to_device(memory_.data(), phases_.data(), phases_.size() * sizeof(Phase));
   if (!jobs_.empty()) {
@@ -237,8 +220,6 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int p
   step.arrived_before = arrived_ + ((skipped & kSkipArrival) != 0 ? 1 : 0);
   if (timed) step.clocks = reinterpret_cast<long long*>(memory_.data() + clocks_at_);
   step.stuck = gpu.stuck();
-  step.held = reinterpret_cast<float*>(gpu.scratch(held_bytes_));
-  step.held_tiles = held_tiles_;
   step.plan = plan_;
   if ((skipped & kSkipStream) != 0) step.plan.parity_flip = 0;
   const int blocks = gpu.info().processors;
@@ -248,7 +229,7 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int p
           .threads = kBlockThreads,
           .shared_bytes = static_cast<size_t>(plan_.end),
           .together = true},
-         kernel_for(tiles_, in_spans_), step);
+         kernel_for(tiles_), step);
   arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(started_);
   if (timed) gpu.mark(1);
 }

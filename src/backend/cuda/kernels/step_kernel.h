@@ -69,7 +69,6 @@ __device__ __forceinline__ void bring_job(const StepArguments& step, int product
 }
 
 /// Shared memory at the start of a step.
-template <bool kInSpans>
 __device__ __forceinline__ void start_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
   const int thread = static_cast<int>(threadIdx.x);
@@ -99,12 +98,11 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     copy_wait<0>();
   }
   __syncthreads();
-  look_now<kInSpans>(plan.arguments, kJobsKept - 2);
+  look_now(plan.arguments, kJobsKept - 2);
 }
 
 /// After phase `over`, when this block has arrived: prepares what does not depend on the others, the
 /// descriptions after the next ones.
-template <bool kInSpans>
 __device__ __forceinline__ void leave_phase(const StepArguments& step, int over) {
   const int warp = uniform(thread_here() / 32);
   static_assert(kMeetingWarp < kScoutWarp && kScoutWarp < kBringingWarp);
@@ -113,7 +111,7 @@ __device__ __forceinline__ void leave_phase(const StepArguments& step, int over)
   if (warp < kScoutWarp) return;
   const int product = uniform(place_here(step.plan)->product);
   if (warp == kScoutWarp) {
-    if (product >= 0) scout<kInSpans>(step, product + kJobsKept - 2);
+    if (product >= 0) scout(step, product + kJobsKept - 2);
   } else {
     bring_phase(step, over + 2);
     if (product >= 0) {
@@ -129,11 +127,10 @@ __device__ __forceinline__ void leave_phase(const StepArguments& step, int over)
 /// The step, phase by phase. A phase begins before the one before it is over everywhere: it looks up all it
 /// can before it meets the other blocks (meeting.h). Where the step is is read from shared memory after a
 /// phase: in registers it would be on the stack meanwhile, which comes back from the second-level cache.
-/// `kInSpans`: columns of some products are taken in spans (spans.h).
-template <int kTiles, bool kInSpans = false>
+template <int kTiles>
 __device__ __forceinline__ void run_step(const StepArguments& step) {
   const SharedPlan& plan = step.plan;
-  start_step<kInSpans>(step);
+  start_step(step);
   int at = 0;
 #pragma unroll 1
   while (true) {
@@ -144,7 +141,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     const auto kind = static_cast<StepKind>(told & ((1 << kWayBit) - 1));
     enter_phase(plan, now, head.product);
     if (kind == StepKind::kProduct) {
-      run_product<kTiles, kInSpans>(step, now, head.product, (at & Place::kAgain) != 0);
+      run_product<kTiles>(step, now, head.product, (at & Place::kAgain) != 0);
     } else {
       if (kind == StepKind::kAttend) {
         // It begins before the blocks meet, while other warps of this one may be in the phase before. Of a
@@ -162,7 +159,7 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
     at = uniform(place_here(plan)->phase);
     if ((at & Place::kAgain) != 0) [[unlikely]]
       continue;
-    leave_phase<kInSpans>(step, at);
+    leave_phase(step, at);
     if (++at == step.phase_count) break;
   }
   copy_wait<0>();

@@ -73,36 +73,17 @@ __device__ __forceinline__ TileRun tiles_of(const Segment& segment, int warp, co
   return run;
 }
 
-/// The same of a product whose columns are taken in two spans: of one of them a warp's n-th tile.
-__device__ __forceinline__ TileRun span_tile(const Segment& segment, int warp, const Run& tiles, int span,
-                                             int nth) {
-  const PackedMatrix& matrix = segment.matrix;
-  const WarpShare own = warp_share(segment, warp, tiles.count);
-  const SpanPieces pieces = span_pieces(matrix, warp & (matrix.parts - 1), span);
-  const int from = own.piece * matrix.piece_bytes,
-            tile_bytes = min(own.piece_end * matrix.piece_bytes, matrix.tile_bytes) - from;
-  TileRun run;
-  run.tile_bytes = run.left = min((pieces.first + pieces.count) * matrix.piece_bytes, matrix.tile_bytes) -
-                              pieces.first * matrix.piece_bytes;
-  run.stage_bytes = matrix.subtiles == 1 ? 2 * matrix.piece_bytes : matrix.piece_bytes;
-  run.data = matrix.data + static_cast<int64_t>(from) * matrix.tiles +
-             static_cast<int64_t>(tile_bytes) * (tiles.tile + own.first + nth) +
-             (pieces.first - own.piece) * matrix.piece_bytes;
-  return run;
-}
-
 /// How far a warp has looked; in shared memory.
 struct alignas(16) Lookout {
-  int product = -1;        // the last one it has looked at,
-  int tile = 0, end = 0;   // of whose tiles these are left,
-  int passes_left = 0;     // the pass at hand counted
-  int first = 0;           // where a pass begins
-  int found = 0;           // runs, so far in the step
-  int span = -1, nth = 0;  // of a product in spans, the tile of the warp that comes next; else -1
+  int product = -1;       // the last one it has looked at,
+  int tile = 0, end = 0;  // of whose tiles these are left,
+  int passes_left = 0;    // the pass at hand counted
+  int first = 0;          // where a pass begins
+  int found = 0;          // runs, so far in the step
+  int unused[2] = {};
 };
 
 /// The next pass or the next product, which may have nothing for this block; false when it is not known yet.
-template <bool kInSpans>
 __device__ __forceinline__ bool next_tiles(const SharedPlan& plan, int last, Lookout& at) {
   if (at.passes_left > 1) {
     --at.passes_left;
@@ -117,7 +98,6 @@ __device__ __forceinline__ bool next_tiles(const SharedPlan& plan, int last, Loo
   at.first = at.tile = duty.first;
   at.end = duty.end;
   at.passes_left = duty.first < duty.end ? job.frame.passes : 0;
-  if (kInSpans) at.span = (duty.kind & Duty::kInSpans) != 0 ? 0 : -1;
   return true;
 }
 
@@ -125,33 +105,18 @@ __device__ __forceinline__ TileRun* runs_of(const SharedPlan& plan, int warp) {
   return shared_at<TileRun>(plan.runs) + warp * kRunsKept;
 }
 
-/// Finds runs of a warp, of products up to `last`. `taken`: so many are used up. `kInSpans`: columns of some
-/// products are taken in spans.
-template <bool kInSpans>
+/// Finds runs of a warp, of products up to `last`. `taken`: so many are used up.
 __device__ __forceinline__ void look_ahead(const SharedPlan& plan, int warp, int last, int taken) {
   Lookout* kept = shared_at<Lookout>(plan.lookouts) + warp;
   Lookout at = load_words(kept);
 #pragma unroll 1
   while (at.found - taken < kRunsKept) {
-    if (at.tile == at.end && !next_tiles<kInSpans>(plan, last, at)) break;
+    if (at.tile == at.end && !next_tiles(plan, last, at)) break;
     if (at.tile == at.end) continue;
     const OwnJob& job = job_at(plan, at.product);
     const Run tiles = run_from(job.segment, at.tile, at.end);
-    TileRun run;
-    if (kInSpans && at.span >= 0) {
-      if (at.nth == warp_share(job.segment, warp, tiles.count).count) {
-        at.nth = 0;
-        if (++at.span == kSpans) {
-          at.span = 0;
-          at.tile = at.end;
-        }
-        continue;
-      }
-      run = span_tile(job.segment, warp, tiles, at.span, at.nth++);
-    } else {
-      run = tiles_of(job.segment, warp, tiles, job.frame.list_number);
-      at.tile += tiles.count;
-    }
+    const TileRun run = tiles_of(job.segment, warp, tiles, job.frame.list_number);
+    at.tile += tiles.count;
     if (run.left == 0) continue;
     store_words(runs_of(plan, warp) + at.found % kRunsKept, run);
     ++at.found;
@@ -290,12 +255,11 @@ __device__ __forceinline__ void tell_taken(const Stream& stream) {
 /// By the scout, after all warps have told what they have taken: what comes next, of products up to `last`.
 /// The others may see it after the next barrier. They may go on filling their rings meanwhile: whoever has
 /// taken more than he told gets fewer new runs this time.
-template <bool kInSpans>
 __device__ __forceinline__ void scout(const StepArguments& step, int last) {
   const int lane = thread_here() % 32;
   if (lane < kWarps)
-    look_ahead<kInSpans>(step.plan, lane, min(last, step.streamed - 1),
-                         *shared_at<const int>(taken_place(ring_place(step.plan, lane))));
+    look_ahead(step.plan, lane, min(last, step.streamed - 1),
+               *shared_at<const int>(taken_place(ring_place(step.plan, lane))));
 }
 
 /// By every warp: what has become known is put under way.
@@ -308,13 +272,12 @@ __device__ __forceinline__ void fill_now(const StepArguments& step) {
 /// By every warp for itself, while the scout does not look: what can be known of products up to `last` is put
 /// under way at once. `arguments`: where StepArguments are. Not inlined: most products are looked up by the
 /// scout.
-template <bool kInSpans = false>
-__device__ __noinline__ void look_now(int arguments, int last) {
+__device__ __noinline__ inline void look_now(int arguments, int last) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
   const SharedPlan& plan = step.plan;
   const int warp = thread_here() / 32;
   if (thread_here() % 32 == 0)
-    look_ahead<kInSpans>(plan, warp, min(last, step.streamed - 1), streams(plan)[warp].taken);
+    look_ahead(plan, warp, min(last, step.streamed - 1), streams(plan)[warp].taken);
   __syncwarp();
   fill_now(step);
 }

@@ -60,52 +60,15 @@ __device__ __forceinline__ void pass_stages(const SharedPlan& plan, const WarpSh
   }
 }
 
-/// Sums of a tile between two spans of columns, in memory: this thread's.
-struct HeldSums {
-  float4* at = nullptr;
-  bool loads = false, keeps = false;
-
-  template <int kSubtiles, int kTiles>
-  __device__ __forceinline__ void load(float (&mine)[kSubtiles][kTiles][4]) const {
-    static_assert(kSubtiles * kTiles <= kHeldFours);
-    if (!loads) return;
-#pragma unroll
-    for (int i = 0; i < kSubtiles * kTiles; ++i) {
-      const float4 four = load_fresh(at + i * kBlockThreads);
-      float(&to)[4] = mine[i / kTiles][i % kTiles];
-      to[0] = four.x;
-      to[1] = four.y;
-      to[2] = four.z;
-      to[3] = four.w;
-    }
-  }
-  template <int kSubtiles, int kTiles>
-  __device__ __forceinline__ void keep(const float (&mine)[kSubtiles][kTiles][4]) const {
-#pragma unroll
-    for (int i = 0; i < kSubtiles * kTiles; ++i) {
-      const float(&from)[4] = mine[i / kTiles][i % kTiles];
-      at[i * kBlockThreads] = make_float4(from[0], from[1], from[2], from[3]);
-    }
-  }
-};
-/// Where sums are never held.
-struct NoHeldSums {
-  static constexpr bool keeps = false;
-  template <typename Sums>
-  __device__ __forceinline__ void load(Sums&) const {}
-  template <typename Sums>
-  __device__ __forceinline__ void keep(const Sums&) const {}
-};
-
 /// The next `tiles` of a warp times the staged rows, `further` bytes behind the first ones; their sums are
 /// left in shared memory. `last`: nothing follows, others wait for this warp's sums, and what comes after
 /// this product is looked up later. `awaits`: the rows are there after a barrier. A stage is two pieces of
 /// one subtile or one of two; it is taken into registers as a whole where there are enough, so that the next
 /// one can come while it is multiplied.
-template <Format kFormat, int kGroups, int kSubtiles, int kTiles, typename Held>
+template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
 __device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Space& space,
                                                const WarpShare& share, int further, int tiles, bool last,
-                                               bool awaits, Stream& stream, float* sums, const Held& held) {
+                                               bool awaits, Stream& stream, float* sums) {
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
   const int lane = thread_here() % 32, rows_log = space.rows_log;
@@ -119,7 +82,6 @@ __device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Spa
 #pragma unroll 1
   for (; tiles > 0; --tiles) {
     float mine[kSubtiles][kTiles][4] = {};
-    held.load(mine);
     int piece = share.piece;
 #pragma unroll 1
     for (; piece < share.piece_end; piece += kStagePieces) {
@@ -145,24 +107,19 @@ __device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Spa
         stream.pass_on(plan, goes_on);
       }
     }
-    if (held.keeps) {
-      held.keep(mine);
-      continue;
-    }
     leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
     sums += (kWarps * 16 * kSubtiles) << rows_log;
   }
 }
 
 /// The same for whatever format the matrix has; `way`: the same for all lanes.
-template <int kTiles, typename Held = NoHeldSums>
+template <int kTiles>
 __device__ __forceinline__ void multiply_any(const SharedPlan& plan, int way, const Space& space,
                                              const WarpShare& share, int further, int tiles, bool last,
-                                             bool awaits, Stream& stream, float* sums,
-                                             const Held& held = {}) {
+                                             bool awaits, Stream& stream, float* sums) {
   const auto with = [&]<Format kFormat, int kGroups, int kSubtiles>() {
     multiply_tiles<kFormat, kGroups, kSubtiles, kTiles>(plan, space, share, further, tiles, last, awaits,
-                                                        stream, sums, held);
+                                                        stream, sums);
   };
   // The most frequent ones without the detour of a jump table.
   if (way == multiplying(Format::kAffine4, 1, 1)) return with.template operator()<Format::kAffine4, 1, 1>();
