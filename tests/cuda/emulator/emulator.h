@@ -75,7 +75,6 @@ void copy_bulk_rows(std::byte* shared, int stride, const std::byte* global, int 
   copy_rows(shared, stride, global, bytes, rows, arrival);
 }
 inline void fence_bulk() {}
-inline void fence_bulk_shared() {}
 void wait_arrival(uint64_t* arrival, uint32_t parity);
 void grid_await();
 void gather_warp(bool waits);
@@ -149,7 +148,6 @@ using emulator::copy_bulk;
 using emulator::copy_bulk_rows;
 using emulator::copy_commit;
 using emulator::fence_bulk;
-using emulator::fence_bulk_shared;
 using emulator::load_matrices;
 using emulator::load_transposed;
 using emulator::mma;

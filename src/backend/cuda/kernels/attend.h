@@ -56,8 +56,8 @@ class Attention : AttendProducts<kDim, kOne> {
   using Inputs::kNextOnItsWay, Inputs::kFirstTiles;
   using Inputs::phase_, Inputs::attend_, Inputs::job_, Inputs::step_, Inputs::plan_, Inputs::kind_,
       Inputs::share_;
-  using Inputs::start_share, Inputs::make_heads, Inputs::wait_for_first_keys, Inputs::fetch_first_values,
-      Inputs::fetch, Inputs::fetch_part, Inputs::mark;
+  using Inputs::start_share, Inputs::make_heads, Inputs::fetch_first_values, Inputs::fetch,
+      Inputs::fetch_part, Inputs::mark;
   using Inputs::work_, Inputs::keys, Inputs::values, Inputs::turned_stride;
   using Products::load_queries, Products::score, Products::score_turned, Products::put_scores,
       Products::weigh, Products::add_values, Products::put_block, Products::weights_;
@@ -93,7 +93,6 @@ class Attention : AttendProducts<kDim, kOne> {
     [[maybe_unused]] KeyTurns<kDim, P::kPairs> turns;
     if (kOne) turns.load(job_.turns, pairs(), first, own_thread, turned_log_);
     int buffer = 0;
-    if (P::kTwoAtFirst) wait_for_first_keys();
 #pragma unroll 1
     for (int start = first; start < end; start += T::kKeys, buffer ^= 1) {
       const int next = start + T::kKeys, thread = kHoists ? own_thread : thread_here();
@@ -159,7 +158,7 @@ class Attention : AttendProducts<kDim, kOne> {
     const int thread = thread_here(), half = thread / kThreads, own = thread % kThreads, end = share_.end;
     int block = share_.block - share_.block_offset + half, start = first_tile() + half * T::kKeys;
     Held<1, true> held = {};
-    wait_for_first_keys();
+    copy_wait<1>();  // all but values
     __syncthreads();
     mark(2);
     load_queries(thread, held);

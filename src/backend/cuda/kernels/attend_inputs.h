@@ -3,7 +3,6 @@
 #pragma once
 
 #include "backend/cuda/kernels/attend_share.h"
-#include "backend/cuda/kernels/stream.h"
 #include "backend/cuda/kernels/waiting.h"
 
 namespace slip::backend::cuda {
@@ -17,9 +16,9 @@ class AttendInputs {
   static constexpr int kHalf = kDim / 2, kFours = fours_of(kDim);
   static constexpr bool kNextOnItsWay = P::kBuffers == 2;
   static constexpr int kFirstTiles = P::kTwoAtFirst ? 2 : 1;  // that are fetched when a share begins
-  // Groups of copies with which a share begins before the blocks meet: a tile, or keys and values, or none
-  // where the keys of two tiles come otherwise; and rotations.
-  static constexpr int kFirstGroups = (P::kTwoAtFirst ? 0 : kNextOnItsWay ? 1 : 2) + (P::kPairs > 0 ? 1 : 0);
+  // Groups of copies with which a share begins before the blocks meet: a tile, or the keys of two, or keys
+  // and values; and rotations.
+  static constexpr int kFirstGroups = (kNextOnItsWay ? 1 : 2) + (P::kPairs > 0 ? 1 : 0);
 
   __device__ __forceinline__ explicit AttendInputs(const AttendPhase& phase)
       : phase_(phase),
@@ -183,47 +182,16 @@ class AttendInputs {
     copy_commit();
     for (int part = 0; part < (kOne ? 1 : 2); ++part) prefetch_tile(thread, part, start, start + T::kKeys);
   }
-  /// This warp's kRows keys of a tile, from `key` on, by a bulk copy to `to` from their page. Those from
-  /// `end` on to the end of the share are left to make_heads(); what does not lie in the share becomes zero.
-  template <int kRows>
-  __device__ __forceinline__ void bring_rows(std::byte* to, const std::byte* page, int key, int end) const {
-    const int first = max(key, share_.first), count = max(0, min(key + kRows, end) - first);
-    if (key < share_.first || key + kRows > share_.end) {
-      for (int row = 0; row < kRows; ++row) {
-        if (key + row >= share_.first && key + row < share_.end) continue;
-        for (int i = thread_here() % 32 * 16; i < kDim * 2; i += 512)
-          *reinterpret_cast<uint4*>(to + row * T::kStride * 2 + i) = make_uint4(0, 0, 0, 0);
-      }
-    }
-    fence_bulk_shared();
-    copy_bulk_rows<kRows>(to + (first - key) * T::kStride * 2, T::kStride * 2, page + slot_of(0, first),
-                          kDim * 2, count, rows_arrival(phase_.plan(), thread_here() / 32));
-    __syncwarp();
-  }
-  /// Where two tiles are fetched at first: their keys, of each by half of the warps, and after the meeting
-  /// their values, which are needed later than what the phase before has left: that would have to wait until
-  /// all before it has come. By bulk copies, because whoever starts 32 KB of others waits for some of them.
+  /// Where two tiles are fetched at first: their keys, and after the meeting their values, which are needed
+  /// later than what the phase before has left: that would have to wait until all before it has come.
   __device__ __forceinline__ void fetch_first_keys(int start) {
-    constexpr int kSharing = kWarps / 2, kRows = T::kKeys / kSharing;
-    const int thread = thread_here(), warp = thread / 32, which = warp / kSharing;
-    const int second = start + T::kKeys, row = warp % kSharing * kRows;
-    const std::byte* page = which == 1 && second % kCachePage == 0 ? page_ : first_page();
-    // Of a tile that is not there nothing comes, and what lies there does not matter.
-    bring_rows<kRows>(reinterpret_cast<std::byte*>(keys(which) + row * T::kStride), page,
-                      start + which * T::kKeys + row, min(fresh_, share_.end));
-    prefetch_tile(thread, 0, start, start + kAhead * T::kKeys);
+    const int thread = thread_here(), second = start + T::kKeys;
+    fetch_tile(thread, 0, start, keys(0));
     if (second < share_.end) {
       turn_to(thread, second);
-      prefetch_tile(thread, 0, second, second + kAhead * T::kKeys);
+      fetch_tile(thread, 0, second, keys(1));
     }
-  }
-  /// Before a barrier behind which they are there.
-  __device__ __forceinline__ void wait_for_first_keys() const {
-    Place* place = place_here(phase_.plan());
-    const uint32_t brought = place->brought;
-    wait_arrival(rows_arrival(phase_.plan(), thread_here() / 32), brought);
-    __syncwarp();
-    if (thread_here() % 32 == 0) place->brought = brought ^ 1;
+    copy_commit();
   }
   __device__ __forceinline__ void fetch_first_values(int start) {
     const int thread = thread_here(), second = start + T::kKeys;

@@ -163,9 +163,17 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
   /// This warp's keys of the tile at `start`; those behind the last one are zero. And those of the tile after
   /// the next one to the second-level cache.
   __device__ __forceinline__ void fetch_rows(int start) const {
-    const int lane = thread_here() % 32, key = start + warp_ * kRowsOfWarp;
-    this->template bring_rows<kRowsOfWarp>(
-        reinterpret_cast<std::byte*>(tile() + warp_ * kRowsOfWarp * T::kStride), page_, key, share_.end);
+    const int lane = thread_here() % 32, key = start + warp_ * kRowsOfWarp,
+              count = min(kRowsOfWarp, max(0, share_.end - key));
+    auto* to = reinterpret_cast<std::byte*>(tile() + warp_ * kRowsOfWarp * T::kStride);
+    for (int row = count; row < kRowsOfWarp; ++row) {
+      for (int i = lane * 16; i < kDim * 2; i += 512)
+        *reinterpret_cast<uint4*>(to + row * T::kStride * 2 + i) = make_uint4(0, 0, 0, 0);
+    }
+    if (count < kRowsOfWarp) fence_bulk();
+    copy_bulk_rows<kRowsOfWarp>(to, T::kStride * 2, row_from(key), kDim * 2, count,
+                                rows_arrival(phase_.plan(), thread_here() / 32));
+    __syncwarp();
     const int ahead = key + 2 * T::kKeys;
     if (ahead + kRowsOfWarp > share_.end) return;
     const std::byte* later =

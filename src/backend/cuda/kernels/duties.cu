@@ -78,16 +78,23 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
   // Of the experts of one row there are always as many.
   if (!stack || (job.rows == 1 && job.route.experts > 0)) duty.kind |= Duty::kKnown;
   if (segment.first_block + own == 0 && segment.keep_normed != nullptr) duty.kind |= Duty::kKeeps;
-  const auto turn = simple_turn(job, segment, duty);
-  if (turn) {
+  std::optional<TileTurn> turn;
+  if (bunch) {
+    const int count = duty.end - duty.first;
+    turn = {.run = {duty.first / matrix.tiles, duty.first % matrix.tiles, count},
+            .rows = 1,
+            .rounds = rounds_of(segment, count)};
+    duty.kind |= Duty::kBunch;
+  } else if ((turn = simple_turn(job, segment, duty))) {
     duty.kind |= Duty::kSimple;
-    duty.turn = *turn;
-    duty.shares = shares.number(segment, turn->run.count);
     const int results = turn->rounds << (segment.slots_log + results_log_of(segment));
     const bool keeps = (duty.kind & Duty::kKeeps) != 0;
-    if (!keeps && !bunch && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
+    if (!keeps && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
-  if (bunch) duty.kind |= Duty::kBunch;
+  if (turn) {
+    duty.turn = *turn;
+    duty.shares = shares.number(segment, turn->run.count);
+  }
   if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;
@@ -124,6 +131,7 @@ DutyTable duties_of(const std::vector<Job>& jobs, int blocks, int skipped) {
         if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own, skipped, shares);
       }
       if (learns) duty.kind |= Duty::kLearns;
+      SLIP_CHECK(!learns || (duty.kind & Duty::kBunch) == 0);  // a bunch's list is known
       if (learns && stages_along(job, duty)) duty.kind |= Duty::kStagesAlong;
       if (learns && stages_first(job, duty)) duty.kind |= Duty::kStagesFirst;
     }

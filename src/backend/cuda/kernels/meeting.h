@@ -27,7 +27,7 @@ struct alignas(16) Place {
   int phase = 0;         // with kAgain where a product has another turn
   int product = 0;       // -1 = none
   int job = 0;           // where in shared memory that is described
-  uint32_t brought = 0;  // keys by bulk copies so far (AttendInputs::bring_rows()), modulo 2
+  uint32_t brought = 0;  // tiles of keys by bulk copies so far (attend_teams.h), modulo 2
   // Of a product of several turns: the tiles that are this block's, and where it goes on.
   int first = 0, end = 0, tile = 0, pass = 0;
 };

@@ -9,6 +9,7 @@
 // whatever can be known before blocks meet is looked up before.
 #pragma once
 
+#include "backend/cuda/kernels/bunch.h"
 #include "backend/cuda/kernels/expert_list.h"
 #include "backend/cuda/kernels/stage_turn.h"
 #include "backend/cuda/kernels/tiles.h"
@@ -76,6 +77,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
   const SharedPlan& plan = step.plan;
   const int kind = uniform(duty_at(plan, product).kind);
   if ((kind & (Duty::kSimple | Duty::kLearns)) != Duty::kSimple) [[unlikely]] {
+    if (kTiles == 1 && (kind & Duty::kBunch) != 0) return run_bunch(plan.arguments, now, product, kind);
     if (again) {
       now = -1;
     } else if (kTiles == 1 && (kind & Duty::kStagesAlong) != 0) {

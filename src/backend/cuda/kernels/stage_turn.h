@@ -7,35 +7,46 @@
 
 namespace slip::backend::cuda {
 
-/// Rows of which each matrix of a turn, or of a bunch, has others, those that chose it, each matrix's at a
-/// place of its own (Segment::rows_apart); what lies there of other rows goes nowhere. A warp takes 128
-/// columns of a row at a time, and several of them are under way at once. They have neither branch nor norm.
-/// Not inlined: few products need it.
+inline constexpr int kWarpCols = 128;  // of a row, that a warp takes at a time
+
+/// Four columns of a row, of which a warp has kWarpCols, as operands, and what they add to sums of groups.
+template <int kTiles>
+__device__ __forceinline__ void put_columns(const Stage& to, const PackedMatrix& matrix, int col, int row,
+                                            const float4& x) {
+  const bool inside = col < matrix.padded_cols();
+  put_four<kTiles>(to, col, row, staged_four(x, staged_scale(matrix.groups)), inside);
+  if (matrix.groups == 0) return;
+  const int lanes = group_lanes(matrix.groups);
+  const float sum = group_sum(sum_of(x), lanes);
+  if (inside && (thread_here() & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, col, row, sum);
+}
+
+/// Rows of which each matrix of a turn has others, those that chose it, each matrix's at a place of its own
+/// (Segment::rows_apart); what lies there of other rows goes nowhere. A warp has several stretches of columns
+/// under way at once. They have neither branch nor norm. Not inlined: few products need it.
 template <int kTiles>
 __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* chosen, TileTurn turn,
                                            Stage stage) {
-  constexpr int kAtOnce = 4, kCols = 128;
+  constexpr int kAtOnce = 4;
   const Segment& segment = *staged;
   const PackedMatrix& matrix = segment.matrix;
-  const int lane = thread_here() % 32, padded = matrix.padded_cols();
-  const int spans = (padded + kCols - 1) / kCols;  // of a row
-  const int matrices = segment.bunch_shares != nullptr
-                           ? kBunch
-                           : quotient(turn.run.tile + turn.run.count - 1, matrix.tiles) + 1;
-  const int items = matrices * turn.rows * spans;
+  const int lane = thread_here() % 32;
+  const int stretches = (matrix.padded_cols() + kWarpCols - 1) / kWarpCols;  // of a row
+  const int matrices = quotient(turn.run.tile + turn.run.count - 1, matrix.tiles) + 1;
+  const int items = matrices * turn.rows * stretches;
 #pragma unroll 1
   for (int first = thread_here() / 32; first < items; first += kAtOnce * kWarps) {
     float4 x[kAtOnce];
     int places[kAtOnce], rows[kAtOnce], cols[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int item = first + i * kWarps, pair = quotient(item, spans), nth = quotient(pair, turn.rows);
+      const int item = first + i * kWarps, pair = quotient(item, stretches), nth = quotient(pair, turn.rows);
       const int n = pair - nth * turn.rows, row = turn.first_row + n;
       int slot = -1;
       if (item < items) slot = chosen[(turn.run.listed + nth) * kMaxRows + row];
       rows[i] = slot < 0 ? -1 : n;
       places[i] = nth * segment.space.rows_apart;
-      cols[i] = (item - pair * spans) * kCols + 4 * lane;
+      cols[i] = (item - pair * stretches) * kWarpCols + 4 * lane;
       x[i] = read_four(segment.in.rows + (row * segment.in.slots + slot) * segment.in.stride, cols[i],
                        segment.in.cols, slot >= 0);
     }
@@ -43,12 +54,7 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
     for (int i = 0; i < kAtOnce; ++i) {
       if (uniform(rows[i]) < 0) continue;
       const Stage to{stage.rows + places[i], stage.biases + places[i], 0};
-      const bool inside = cols[i] < padded;
-      put_four<kTiles>(to, cols[i], rows[i], staged_four(x[i], staged_scale(matrix.groups)), inside);
-      if (matrix.groups == 0) continue;
-      const int lanes = group_lanes(matrix.groups);
-      const float sum = group_sum(sum_of(x[i]), lanes);
-      if (inside && (lane & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, cols[i], rows[i], sum);
+      put_columns<kTiles>(to, matrix, cols[i], rows[i], x[i]);
     }
   }
 }
@@ -79,8 +85,8 @@ __device__ __forceinline__ void stage_turn(const StepArguments& step, int now, i
     }
   }
   const TileTurn& turn = turn_here(plan, product, kind);
-  const bool apart = space.rows_apart > 0 && (turn.rows > 1 || (kind & Duty::kBunch) != 0 ||
-                                              turn.run.tile + turn.run.count > segment.matrix.tiles);
+  const bool apart =
+      space.rows_apart > 0 && (turn.rows > 1 || turn.run.tile + turn.run.count > segment.matrix.tiles);
   if ((kind & Duty::kNotStaged) != 0) {
     Meeting{now}.hold(step);
   } else if (uniform(apart ? 1 : 0) == 0) {

@@ -215,36 +215,6 @@ __device__ __forceinline__ void finish_chosen(const SharedPlan& plan, const Segm
   }
 }
 
-/// The same of a bunch of a single row's experts: what they give is weighted and added up, in their order.
-/// Not inlined: few products need it.
-__device__ __noinline__ inline void finish_bunch(const Segment* bunch, const TileTurn* at, int first, int end,
-                                                 int sums) {
-  const Segment& segment = *bunch;
-  const TileTurn& turn = *at;
-  const int results_log = results_log_of(segment), slots_log = segment.slots_log,
-            parts_log = segment.parts_log, results = (end - first) << (slots_log + results_log);
-  float share[kBunch];
-#pragma unroll
-  for (int m = 0; m < kBunch; ++m) share[m] = load_fresh(segment.bunch_shares + turn.run.listed + m);
-  float* out = segment.out + turn.run.listed / kBunch * static_cast<int>(segment.out_stride);
-  __syncthreads();
-#pragma unroll 1
-  for (int i = thread_here(); i < results; i += kBlockThreads) {
-    const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
-              round = i >> (results_log + slots_log);
-    const WarpShare own = warp_share(segment, slot << parts_log, turn.run.count);
-    const int row = ((turn.run.tile + own.first + first + round) << results_log) + r;
-    if (first + round >= own.count || row >= segment.matrix.rows) continue;
-    const int part = (round * segment.matrix.subtiles + r / 16) * kWarps + (slot << parts_log);
-    const auto* from = shared_at<const float>(sums) + part * 16 + r % 16;
-    float sum = 0;
-#pragma unroll
-    for (int m = 0; m < kBunch; ++m)
-      sum = fmaf(share[m], sum_parts(from + m * (kWarps / kBunch * 16), 1 << parts_log, 16), sum);
-    out[row] = sum;
-  }
-}
-
 /// A simple turn (Duty::kSimple): its tiles times the staged rows, which are awaited here, and what becomes
 /// of the sums. The block arrives as soon as the results are written. What is not needed while the warp
 /// multiplies is read again from shared memory.
@@ -259,10 +229,7 @@ __device__ __forceinline__ void run_simple(const StepArguments& step, int kind) 
     const Space space = load_words(&job.segment.space);
     stream = load_stream(plan);
     fill_for(plan, share, way, stream);
-    const int further = kTiles == 1 && (kind & Duty::kBunch) != 0
-                            ? matrix_of_bunch(job.segment, thread_here() / 32) * space.rows_apart
-                            : 0;
-    multiply_any<kTiles>(plan, way, space, share, further, share.count, true, true, stream,
+    multiply_any<kTiles>(plan, way, space, share, 0, share.count, true, true, stream,
                          shared_at<float>(space.sums));
   }
   tell_taken(stream);
@@ -270,11 +237,7 @@ __device__ __forceinline__ void run_simple(const StepArguments& step, int kind) 
   const Segment& segment = shared_at<const OwnJob>(place->job)->segment;
   const TileTurn& turn = duty_at(plan, place->product).turn;
   const bool few = (kind & Duty::kFew) != 0;
-  if (kTiles == 1 && (kind & Duty::kBunch) != 0) [[unlikely]] {
-    finish_bunch(&segment, &turn, 0, turn.rounds, segment.space.sums);
-  } else {
-    finish_rounds(plan, segment, turn, 0, turn.rounds, segment.space.sums, kind, few);
-  }
+  finish_rounds(plan, segment, turn, 0, turn.rounds, segment.space.sums, kind, few);
   arrive(step, few);
   stream.fill(plan);
   keep_stream(plan, stream);
@@ -301,10 +264,8 @@ struct OneMatrix {
 __device__ __forceinline__ OneMatrix one_matrix(const TileWalk& walk, const Segment& segment, int done,
                                                 int tiles) {
   const int tile = walk.turn.run.tile + walk.share.first + done,
-            matrix = quotient(tile, segment.matrix.tiles),
-            bunch = matrix_of_bunch(segment, thread_here() / 32);
-  return {min(tiles, (matrix + 1) * segment.matrix.tiles - tile),
-          (matrix + bunch) * segment.space.rows_apart};
+            matrix = quotient(tile, segment.matrix.tiles);
+  return {min(tiles, (matrix + 1) * segment.matrix.tiles - tile), matrix * segment.space.rows_apart};
 }
 
 /// A turn that is not simple, batch by batch of rounds. Not inlined: few products of a single row need it.
@@ -342,9 +303,7 @@ __device__ __noinline__ void run_batches(int arguments, int kind) {
     if (last) tell_taken(stream);
     const int rounds_end = min(walk->turn.rounds, batch.round + segment.space.batch);
     const bool stacked = uniform(segment.matrix.count) > 1;
-    if (kTiles == 1 && (kind & Duty::kBunch) != 0) {
-      finish_bunch(&segment, &walk->turn, batch.round, rounds_end, batch.sums);
-    } else if (stacked) {
+    if (stacked) {
       finish_chosen(plan, segment, walk->turn, batch.round, rounds_end, batch.sums);
     } else {
       finish_rounds(plan, segment, walk->turn, batch.round, rounds_end, batch.sums, kind, false);

@@ -122,12 +122,6 @@ __device__ __forceinline__ void fence_bulk() {
   asm volatile("fence.proxy.async;" ::: "memory");
 #endif
 }
-/// The same of shared memory only.
-__device__ __forceinline__ void fence_bulk_shared() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
 __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(arrival));
