@@ -15,6 +15,7 @@ namespace slip::backend::cuda {
 namespace {
 
 constexpr int kRows = 40, kCols = 32;  // of an expert: three tiles
+constexpr int kStride = 128;           // of rows, with zeros behind their columns
 
 class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<int> {
  protected:
@@ -39,10 +40,10 @@ class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<i
             Rows kind = Rows::kOnes) {
     const bool own_rows = kind != Rows::kOnes;
     const int rows = static_cast<int>(scores.size()) / experts;
-    std::vector<float> values(static_cast<size_t>(kMaxRows * chosen * kCols), 1.0f);
-    if (own_rows) {
-      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / kCols + 1);
-    }
+    std::vector<float> values(static_cast<size_t>(kMaxRows * chosen * kStride));
+    for (int i = 0; i < kMaxRows * chosen * kCols; ++i)
+      values[static_cast<size_t>(i / kCols * kStride + i % kCols)] =
+          own_rows ? static_cast<float>(i / kCols + 1) : 1.0f;
     const DeviceMemory x = test::upload(gpu(), values);
     const DeviceMemory scores_there = test::upload(gpu(), scores);
     const DeviceMemory scales = test::upload(gpu(), std::vector<float>(static_cast<size_t>(experts), 2.0f));
@@ -62,7 +63,7 @@ class CudaExperts : public test::GpuTest, public ::testing::WithParamInterface<i
     Segment& segment = job.segments[0];
     segment.matrix = packed;
     segment.in.rows = reinterpret_cast<const float*>(x.data());
-    segment.in.stride = kCols;
+    segment.in.stride = kStride;
     segment.in.cols = kCols;
     segment.in.slots = own_rows ? chosen : 0;
     segment.out = reinterpret_cast<float*>(out.data());

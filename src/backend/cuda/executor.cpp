@@ -130,7 +130,9 @@ void Executor::plan_memory(Carver& carver) {
   }
   if (config_.experts > 0) {
     router_scores_ = field(config_.experts);
-    expert_activated_ = field(config_.expert_intermediate, kMaxRows * config_.experts_per_token);
+    // Rows of whole pieces, whatever the format: those of a bunch are staged as one (kernels/job.h).
+    expert_activated_ =
+        field((config_.expert_intermediate + 127) / 128 * 128, kMaxRows * config_.experts_per_token);
     expert_out_ = field(h, kMaxRows * config_.experts_per_token);
     shares_ = carver.take<float>(size_t{kMaxRows} * kMaxChosen);
   }

@@ -291,6 +291,7 @@ void Executor::down(int layer) {
 bool Executor::bunches(const PackedMatrix& expert_down) const {
   const int chosen = config_.experts_per_token;
   return rows_ == 1 && chosen % kBunch == 0 && expert_down.parts <= kWarps / kBunch &&
+         kBunch * expert_activated_.stride <= kMostTurns * kTurnCols &&
          chosen / kBunch <= gpu_.info().processors && config_.hidden <= kMixTurns * kTurnCols &&
          config_.per_layer_dim == 0;
 }

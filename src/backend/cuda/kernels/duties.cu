@@ -18,10 +18,10 @@ class ShareSets {
  public:
   /// The set of a segment of which a block has `tiles` tiles.
   int number(const Segment& segment, int tiles) {
-    const Key key{segment.parts_log, segment.slots_log, segment.matrix.pieces, tiles};
+    const Key key{segment.parts_log, segment.matrix.pieces, segment.bunch_pieces, tiles};
     if (latest_ != numbers_.end() && latest_->first == key) return latest_->second;  // as the block before
     const auto [at, is_new] = numbers_.try_emplace(key, static_cast<int>(numbers_.size()));
-    for (int warp = 0; is_new && warp < kWarps; ++warp) shares_.push_back(warp_share(segment, warp, tiles));
+    for (int warp = 0; is_new && warp < kWarps; ++warp) shares_.push_back(staged_share(segment, warp, tiles));
     latest_ = at;
     return at->second;
   }
@@ -56,12 +56,6 @@ bool stages_along(const Job& job, const Duty& duty) {
          job.segments[duty.segment].in.slots == 0;
 }
 
-/// Whether rows can be staged before the list is made: it does not say which they are, and there is one pass.
-/// Several rows that come after the weights have been put under way come after them.
-bool stages_first(const Job& job, const Duty& duty) {
-  return job.rows > 1 && job.passes == 1 && duty.segment >= 0 && job.segments[duty.segment].in.slots == 0;
-}
-
 /// What block `own` of a segment has to do.
 Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares) {
   const Segment& segment = job.segments[which];
@@ -78,27 +72,20 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
   // Of the experts of one row there are always as many.
   if (!stack || (job.rows == 1 && job.route.experts > 0)) duty.kind |= Duty::kKnown;
   if (segment.first_block + own == 0 && segment.keep_normed != nullptr) duty.kind |= Duty::kKeeps;
-  std::optional<TileTurn> turn;
-  if (bunch) {
-    const int count = duty.end - duty.first;
-    turn = {.run = {duty.first / matrix.tiles, duty.first % matrix.tiles, count},
-            .rows = 1,
-            .rounds = rounds_of(segment, count)};
-    duty.kind |= Duty::kBunch;
-  } else if ((turn = simple_turn(job, segment, duty))) {
-    duty.kind |= Duty::kSimple;
-    const int results = turn->rounds << (segment.slots_log + results_log_of(segment));
-    const bool keeps = (duty.kind & Duty::kKeeps) != 0;
-    if (!keeps && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
-  }
+  const auto turn = simple_turn(job, segment, duty);
   if (turn) {
+    duty.kind |= Duty::kSimple;
     duty.turn = *turn;
     duty.shares = shares.number(segment, turn->run.count);
+    const int results = turn->rounds << (segment.slots_log + results_log_of(segment));
+    const bool keeps = (duty.kind & Duty::kKeeps) != 0;
+    if (!keeps && !bunch && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
+  if (bunch) duty.kind |= Duty::kBunch;
   if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;
-  if (staged && job.rows == 1 && !bunch && segment.staging > 0 && (turn || segment.space.rows_apart == 0))
+  if (staged && job.rows == 1 && segment.staging > 0 && (turn || segment.space.rows_apart == 0))
     duty.kind |= Duty::kOneRow;
   const bool multiplied = (skipped & kSkipMultiply) == 0;
   duty.kind |= segment.staging << Duty::kStagingBit | matrix.groups << Duty::kGroupsBit |
@@ -131,9 +118,7 @@ DutyTable duties_of(const std::vector<Job>& jobs, int blocks, int skipped) {
         if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own, skipped, shares);
       }
       if (learns) duty.kind |= Duty::kLearns;
-      SLIP_CHECK(!learns || (duty.kind & Duty::kBunch) == 0);  // a bunch's list is known
       if (learns && stages_along(job, duty)) duty.kind |= Duty::kStagesAlong;
-      if (learns && stages_first(job, duty)) duty.kind |= Duty::kStagesFirst;
     }
   }
   return {std::move(duties), std::move(shares).take()};

@@ -103,8 +103,10 @@ struct alignas(16) Segment {
   int64_t out_stride = 0;
   int out_slots = 0;
   // Of a stack whose matrices are a single row's experts: a block has the same tiles of all matrices of a
-  // bunch, so many warps for each, and leaves out[bunch], their sum weighted with these; null = it has not.
+  // bunch, a quarter of its warps for each, and leaves out[bunch], their sum weighted with these; null = it
+  // has not. The rows of a bunch are staged as one row, so many pieces for each.
   const float* bunch_shares = nullptr;
+  int bunch_pieces = 0;
   const float* other = nullptr;
   int64_t other_stride = 0;
   float softcap = 0;
@@ -228,6 +230,21 @@ constexpr WarpShare warp_share(const Segment& segment, int warp, int tiles) {
           .piece = part * segment.matrix.pieces >> segment.parts_log,
           .piece_end = (part + 1) * segment.matrix.pieces >> segment.parts_log};
 }
+/// The same, with the pieces counted as their columns are staged.
+constexpr WarpShare staged_share(const Segment& segment, int warp, int tiles) {
+  WarpShare share = warp_share(segment, warp, tiles);
+  const int before = matrix_of_bunch(segment, warp) * segment.bunch_pieces;
+  share.piece += before;
+  share.piece_end += before;
+  return share;
+}
+/// So many are staged.
+constexpr int staged_pieces(const Segment& segment) {
+  return segment.bunch_shares == nullptr ? segment.matrix.pieces : kBunch * segment.bunch_pieces;
+}
+constexpr int staged_cols(const Segment& segment) {
+  return staged_pieces(segment) * piece_cols(segment.matrix.format);
+}
 
 /// Which segment of a product is a block's, and which of its tiles. Made by StepList::finish() for every
 /// product and block; of a stack the tiles may not be known before the list is (settle_shares()).
@@ -242,8 +259,7 @@ struct alignas(16) Duty {
                        kEights = 128;
   static constexpr int kNotStaged = 64;         // a benchmark's
   static constexpr int kStagesAlong = 1 << 22;  // the row is staged while the list is made
-  static constexpr int kStagesFirst = 1 << 23;  // the rows are staged, then the list is made
-  static constexpr int kBunch = 1 << 24;
+  static constexpr int kBunch = 1 << 23;
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.
   static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;

@@ -9,7 +9,6 @@
 // whatever can be known before blocks meet is looked up before.
 #pragma once
 
-#include "backend/cuda/kernels/bunch.h"
 #include "backend/cuda/kernels/expert_list.h"
 #include "backend/cuda/kernels/stage_turn.h"
 #include "backend/cuda/kernels/tiles.h"
@@ -77,17 +76,12 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
   const SharedPlan& plan = step.plan;
   const int kind = uniform(duty_at(plan, product).kind);
   if ((kind & (Duty::kSimple | Duty::kLearns)) != Duty::kSimple) [[unlikely]] {
-    if (kTiles == 1 && (kind & Duty::kBunch) != 0) return run_bunch(plan.arguments, now, product, kind);
     if (again) {
       now = -1;
     } else if (kTiles == 1 && (kind & Duty::kStagesAlong) != 0) {
       learn_and_stage(plan.arguments, now, product, kind);
     } else if ((kind & Duty::kLearns) != 0) {
-      if ((kind & Duty::kStagesFirst) != 0) {
-        stage_all<kTiles>(step, now, product, kind);
-      } else {
-        meet(step, now);
-      }
+      meet(step, now);
       learn_list(plan.arguments, product);
       now = -1;
     }
@@ -102,7 +96,7 @@ __device__ __forceinline__ void run_product(const StepArguments& step, int now, 
     }
     product = place_here(plan)->product;
   }
-  if ((kind & (Duty::kStagesAlong | Duty::kStagesFirst)) == 0) stage_turn<kTiles>(step, now, product, kind);
+  if (kTiles > 1 || (kind & Duty::kStagesAlong) == 0) stage_turn<kTiles>(step, now, product, kind);
   __syncwarp();
   if ((kind & Duty::kSimple) != 0) {
     run_simple<kTiles>(step, kind);

@@ -52,7 +52,7 @@ int work_bytes(const Phase& phase) {
 }
 
 int stage_bytes(const Segment& segment, int tiles) {
-  return stage_aligned(stage_at(0, segment.matrix, tiles).end);
+  return stage_aligned(stage_at(0, segment, tiles).end);
 }
 
 }  // namespace
@@ -69,11 +69,10 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
     choices = std::max(choices, choice_space(0, rows, job.route.experts).end);
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
-      // Of a stack whose matrices have rows of their own, of two at a time, or of a bunch: a block has seldom
-      // tiles of more.
+      // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
       const Segment& segment = job.segments[i];
-      const int kept = segment.bunch_shares != nullptr ? kBunch : segment.in.slots > 0 ? 2 : 1;
-      work = std::max(work, stage_bytes(segment, tiles) * kept);
+      const bool apart = segment.in.slots > 0 && segment.bunch_shares == nullptr;
+      work = std::max(work, stage_bytes(segment, tiles) * (apart ? 2 : 1));
       plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
       subtiles = std::max(subtiles, matrix.subtiles);
       stacked |= matrix.count > 1;

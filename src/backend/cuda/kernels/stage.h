@@ -43,12 +43,13 @@ struct Stage {
 __host__ __device__ constexpr int sum_bytes(int groups_of_piece) {
   return 16 * groups_of_piece;
 }
-__host__ __device__ inline Stage stage_at(int work, const PackedMatrix& matrix, int tiles) {
+__host__ __device__ inline Stage stage_at(int work, const Segment& segment, int tiles) {
+  const PackedMatrix& matrix = segment.matrix;
   Stage stage;
-  const int cols = matrix.padded_cols();
   stage.rows = work;
-  stage.biases = stage.rows + cols * 16 * tiles;
-  stage.end = stage.biases + matrix.pieces * sum_bytes(groups_of_piece(matrix.format, matrix.groups)) * tiles;
+  stage.biases = stage.rows + staged_cols(segment) * 16 * tiles;
+  stage.end = stage.biases +
+              staged_pieces(segment) * sum_bytes(groups_of_piece(matrix.format, matrix.groups)) * tiles;
   return stage;
 }
 

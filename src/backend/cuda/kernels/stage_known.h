@@ -19,7 +19,7 @@ inline constexpr int kLastStaging = staging(Branch::kBunches, true, kMixTurns);
 __host__ inline int staging_of(const Segment& segment) {
   const Input& in = segment.in;
   const Branch branch = branch_of(in);
-  const int turns = (segment.matrix.padded_cols() + kTurnCols - 1) / kTurnCols;
+  const int turns = (staged_cols(segment) + kTurnCols - 1) / kTurnCols;
   if (in.rows == nullptr || turns > kMostTurns) return 0;
   if (in.branch != nullptr && (in.branch_norm == nullptr || in.branch_parts > kMaxSlices)) return 0;
   if (segment.normed && segment.norm == nullptr) return 0;

@@ -59,16 +59,6 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
   }
 }
 
-/// All rows of a step at once, which are the same for all matrices of product `product`; `now`: the phase. As
-/// stage_turn().
-template <int kTiles>
-__device__ __forceinline__ void stage_all(const StepArguments& step, int now, int product, int kind) {
-  const OwnJob& job = job_at(step.plan, product);
-  if ((kind & Duty::kNotStaged) != 0) return Meeting{now}.hold(step);
-  stage_any<kTiles>(&job.segment, step.plan.arguments, {now}, {0, job.frame.rows, -1},
-                    {step.plan.work, job.segment.space.biases, 0}, kind);
-}
-
 /// The rows of the turn at hand, of product `product`; `now`: the phase, if the other blocks are still to be
 /// met, else -1. All threads of the block; the rows are there after the next barrier of the block.
 template <int kTiles>

@@ -87,6 +87,13 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
       fail_gpu("the CUDA kernels take rows of a multiple of 4 columns, and this model has some of " +
                std::to_string(segment.in.cols) + "; use --device cpu");
     const bool bunched = segment.bunch_shares != nullptr;
+    if (bunched) {
+      // All rows of a bunch as one, with zeros between them.
+      segment.bunch_pieces = static_cast<int>(segment.in.stride) / piece_cols(segment.matrix.format);
+      segment.in.cols = kBunch * static_cast<int>(segment.in.stride);
+      SLIP_CHECK(segment.in.stride % piece_cols(segment.matrix.format) == 0 &&
+                 segment.bunch_pieces >= segment.matrix.pieces);
+    }
     SLIP_CHECK(!bunched ||
                (job.rows == 1 && listed % kBunch == 0 && segment.matrix.parts <= kWarps / kBunch));
     segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
@@ -150,10 +157,10 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   for (size_t job_number = 0; job_number < jobs_.size(); ++job_number) {
     Job& job = jobs_[job_number];
     for (Segment& segment : job.segments) {
-      const Stage stage = stage_at(plan_.work, segment.matrix, tiles_);
+      const Stage stage = stage_at(plan_.work, segment, tiles_);
       segment.space.biases = stage.biases;
-      segment.space.padded = segment.matrix.padded_cols();
-      if (segment.in.slots > 0) {
+      segment.space.padded = staged_cols(segment);
+      if (segment.in.slots > 0 && segment.bunch_shares == nullptr) {
         segment.space.rows_apart = stage_aligned(stage.end - plan_.work);
         segment.rows_kept = (plan_.ring - plan_.work) / segment.space.rows_apart;
       }

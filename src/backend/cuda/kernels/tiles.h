@@ -215,6 +215,53 @@ __device__ __forceinline__ void finish_chosen(const SharedPlan& plan, const Segm
   }
 }
 
+/// The shares of a bunch's experts are on their way, to where sums of squares are in other products, until
+/// finish_bunch(). By any thread.
+__device__ __forceinline__ void bring_shares(const SharedPlan& plan, const Segment& segment, int listed) {
+  static_assert(kBunch * sizeof(float) == 16);
+  if (thread_here() == 0) copy_async(shared_at<float>(plan.partial), segment.bunch_shares + listed);
+  copy_commit();
+}
+/// As finish_rounds(), of a bunch of a single row's experts: what they give is weighted with their shares and
+/// added up, in their order. Not inlined: few products need it.
+__device__ __noinline__ inline void finish_bunch(const Segment* bunch, const TileTurn* at, int first, int end,
+                                                 int sums, int shares) {
+  const Segment& segment = *bunch;
+  const TileTurn& turn = *at;
+  const int results_log = results_log_of(segment), slots_log = segment.slots_log,
+            parts_log = segment.parts_log, results = (end - first) << (slots_log + results_log);
+  float* out = segment.out + turn.run.listed / kBunch * static_cast<int>(segment.out_stride);
+  int row = 0;
+  // Where the first matrix's sums of result i are; -1 = there is none. Which row it is is said beside.
+  const auto place_of = [&](int i) {
+    const int r = i & ((1 << results_log) - 1), slot = i >> results_log & ((1 << slots_log) - 1),
+              round = i >> (results_log + slots_log);
+    const WarpShare own = warp_share(segment, slot << parts_log, turn.run.count);
+    row = ((turn.run.tile + own.first + first + round) << results_log) + r;
+    if (i >= results || first + round >= own.count || row >= segment.matrix.rows) return -1;
+    const int part = (round * segment.matrix.subtiles + r / 16) * kWarps + (slot << parts_log);
+    return sums + (part * 16 + r % 16) * 4;
+  };
+  int i = thread_here(), place = place_of(i);
+  copy_wait<0>();
+  __syncthreads();
+  const float4 four = *shared_at<const float4>(shares);
+  const float share[kBunch] = {four.x, four.y, four.z, four.w};
+#pragma unroll 1
+  while (i < results) {
+    if (place >= 0) {
+      const auto* from = shared_at<const float>(place);
+      float sum = 0;
+#pragma unroll
+      for (int m = 0; m < kBunch; ++m)
+        sum = fmaf(share[m], sum_parts(from + m * (kWarps / kBunch * 16), 1 << parts_log, 16), sum);
+      out[row] = sum;
+    }
+    i += kBlockThreads;
+    place = place_of(i);
+  }
+}
+
 /// A simple turn (Duty::kSimple): its tiles times the staged rows, which are awaited here, and what becomes
 /// of the sums. The block arrives as soon as the results are written. What is not needed while the warp
 /// multiplies is read again from shared memory.
@@ -229,6 +276,8 @@ __device__ __forceinline__ void run_simple(const StepArguments& step, int kind) 
     const Space space = load_words(&job.segment.space);
     stream = load_stream(plan);
     fill_for(plan, share, way, stream);
+    if (kTiles == 1 && (kind & Duty::kBunch) != 0) [[unlikely]]
+      bring_shares(plan, job.segment, duty_at(plan, place_here(plan)->product).turn.run.listed);
     multiply_any<kTiles>(plan, way, space, share, 0, share.count, true, true, stream,
                          shared_at<float>(space.sums));
   }
@@ -237,7 +286,11 @@ __device__ __forceinline__ void run_simple(const StepArguments& step, int kind) 
   const Segment& segment = shared_at<const OwnJob>(place->job)->segment;
   const TileTurn& turn = duty_at(plan, place->product).turn;
   const bool few = (kind & Duty::kFew) != 0;
-  finish_rounds(plan, segment, turn, 0, turn.rounds, segment.space.sums, kind, few);
+  if (kTiles == 1 && (kind & Duty::kBunch) != 0) [[unlikely]] {
+    finish_bunch(&segment, &turn, 0, turn.rounds, segment.space.sums, plan.partial);
+  } else {
+    finish_rounds(plan, segment, turn, 0, turn.rounds, segment.space.sums, kind, few);
+  }
   arrive(step, few);
   stream.fill(plan);
   keep_stream(plan, stream);
@@ -277,6 +330,8 @@ __device__ __noinline__ void run_batches(int arguments, int kind) {
   const WarpShare share = load_words(&walk_here(plan)->share);
   Stream stream = load_stream(plan);
   fill_for(plan, share, way, stream);
+  const bool bunch = kTiles == 1 && (kind & Duty::kBunch) != 0;
+  if (bunch) bring_shares(plan, job_here(plan).segment, walk_here(plan)->turn.run.listed);
   int done = 0;  // of the warp's tiles
   bool awaits = true;
 #pragma unroll 1
@@ -303,7 +358,9 @@ __device__ __noinline__ void run_batches(int arguments, int kind) {
     if (last) tell_taken(stream);
     const int rounds_end = min(walk->turn.rounds, batch.round + segment.space.batch);
     const bool stacked = uniform(segment.matrix.count) > 1;
-    if (stacked) {
+    if (bunch) {
+      finish_bunch(&segment, &walk->turn, batch.round, rounds_end, batch.sums, plan.partial);
+    } else if (stacked) {
       finish_chosen(plan, segment, walk->turn, batch.round, rounds_end, batch.sums);
     } else {
       finish_rounds(plan, segment, walk->turn, batch.round, rounds_end, batch.sums, kind, false);

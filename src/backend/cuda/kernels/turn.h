@@ -71,7 +71,7 @@ __device__ __noinline__ inline bool begin_turn(int arguments, bool again) {
   walk.turn = next_turn(job, at);
   if (again) walk.turn.half = walk_here(plan)->turn.half;
   walk.turn.rounds = rounds_of(job.segment, walk.turn.run.count);
-  walk.share = warp_share(job.segment, thread_here() / 32, walk.turn.run.count);
+  walk.share = staged_share(job.segment, thread_here() / 32, walk.turn.run.count);
   __syncwarp();
   if (thread_here() % 32 == 0) {
     store_words(walk_here(plan), walk);
