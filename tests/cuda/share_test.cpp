@@ -25,6 +25,27 @@ TEST(CudaShare, EveryTileOfAStackFallsToOneBlock) {
   }
 }
 
+TEST(CudaShare, EveryTileOfABunchFallsToOneBlock) {
+  for (const int blocks : {2, 20, 132}) {
+    for (const int bunches : {1, 2}) {
+      for (const int tiles : {1, 44, 176}) {
+        int next = 0, most = 0;
+        for (int own = 0; own < blocks; ++own) {
+          const Share share = bunch_share(tiles, bunches * kBunch, own, blocks);
+          ASSERT_GE(share.end, share.first);
+          most = std::max(most, share.end - share.first);
+          if (share.end == share.first) continue;
+          if (next % (kBunch * tiles) == tiles) next += (kBunch - 1) * tiles;  // those of the next bunch
+          ASSERT_EQ(share.first, next) << "block " << own << " of " << blocks << ", " << bunches;
+          next = share.end;
+        }
+        EXPECT_EQ(next, (bunches - 1) * kBunch * tiles + tiles);
+        EXPECT_EQ(most, (tiles + blocks / bunches - 1) / (blocks / bunches));
+      }
+    }
+  }
+}
+
 TEST(CudaShare, NoBlockHasATileMoreThanNeeded) {
   for (const int blocks : {20, 111, 126, 132}) {
     for (const int matrices : {1, 2, 7, 8, 15, 29, 52, 83, 128}) {

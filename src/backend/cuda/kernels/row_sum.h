@@ -116,8 +116,7 @@ struct RowSum {
   }
   __device__ static __forceinline__ void add(Four& to, const Four& more) {
 #pragma unroll
-    for (int i = 0; i < kTurns; ++i)
-      to[i] = make_float4(to[i].x + more[i].x, to[i].y + more[i].y, to[i].z + more[i].z, to[i].w + more[i].w);
+    for (int i = 0; i < kTurns; ++i) to[i] = plus(to[i], more[i]);
   }
 
   __device__ static __forceinline__ float squares_in(const Four& values) {
