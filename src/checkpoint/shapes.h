@@ -13,7 +13,7 @@
 
 namespace slip::checkpoint {
 
-/// e2b, e4b, 12b, 26b-a4b, 31b, tiny-e2b, tiny-dense, tiny-moe, tiny-unified.
+/// e2b, e4b, 12b, 26b-a4b, 31b, tiny-e2b, tiny-dense, tiny-moe, tiny-moe8, tiny-unified.
 std::vector<std::string> shape_names();
 
 /// Upper case is accepted. Throws Error(kUsage) that lists the names when there is no such shape.

@@ -113,7 +113,8 @@ TEST(Shapes, tiny_shapes_stay_small_and_cover_each_feature) {
   EXPECT_GT(shape_config("tiny-e2b").per_layer_dim, 0);
   EXPECT_FALSE(shape_config("tiny-e2b").owns_kv(7));
   EXPECT_TRUE(shape_config("tiny-dense").layers.back().k_is_v);
-  EXPECT_EQ(shape_config("tiny-moe").experts, 16);
+  EXPECT_EQ(shape_config("tiny-moe").experts, 8);
+  EXPECT_EQ(shape_config("tiny-moe8").experts_per_token, 8);
   EXPECT_EQ(shape_config("tiny-unified").model_type, "gemma4_unified");
 }
 

@@ -23,7 +23,7 @@ void expect_identical(test::IdentitySuite& suite, const std::string& what,
 
 class CudaIdentityOf : public test::GpuTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaIdentityOf,
-                         testing::Values("tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"),
+                         testing::Values("tiny-e2b", "tiny-dense", "tiny-moe", "tiny-moe8", "tiny-unified"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name) c = c == '-' ? '_' : c;

@@ -20,9 +20,10 @@ struct Model {
 std::vector<Model> models() {
   // A whole model takes many seconds on the emulated device.
   if (test::kEmulated)
-    return {{"tiny-e2b", 4}, {"tiny-dense", 16}, {"tiny-dense", 8}, {"tiny-moe", 4, 32}, {"tiny-moe", 8, 32}};
+    return {
+        {"tiny-e2b", 4}, {"tiny-dense", 16}, {"tiny-dense", 8}, {"tiny-moe", 4, 32}, {"tiny-moe8", 8, 32}};
   std::vector<Model> all;
-  for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
+  for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-moe8", "tiny-unified"}) {
     for (const int bits : {16, 8, 4}) all.push_back({shape, bits});
   }
   all.push_back({"tiny-moe", 4, 32});

@@ -17,7 +17,7 @@ struct Model {
 const Model kModels[] = {{"tiny-e2b", 4, 128},
                          {"tiny-dense", 16, 64},
                          {"tiny-moe", 4, 64},
-                         {"tiny-moe", 8, 32},
+                         {"tiny-moe8", 8, 32},
                          {"tiny-unified", 8, 64}};
 
 class CudaWideModel : public test::GpuTest, public testing::WithParamInterface<Model> {};
