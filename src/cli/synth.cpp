@@ -31,9 +31,9 @@ bool parse(const Arguments& args, SynthArguments& options) {
   Parser parser(synth_command, "--shape SHAPE [OPTIONS] OUT");
   parser.words({"", "OUT", "folder to write; made if it does not exist"}, options.out, 1, 1);
   options.synth.shape.clear();
-  parser.choice({"--shape", "SHAPE",
-                 "e2b, e4b, 12b, 26b-a4b, 31b; tiny-e2b, tiny-dense, tiny-moe, tiny-moe8, tiny-unified"},
-                checkpoint::shape_names(), options.synth.shape);
+  parser.choice(
+      {"--shape", "SHAPE", "e2b, e4b, 12b, 26b-a4b, 31b; tiny-e2b, tiny-dense, tiny-moe, tiny-unified"},
+      checkpoint::shape_names(), options.synth.shape);
   parser.integer({"--bits", "N", "bits per weight: 3, 4, 5, 6, 8 or 16 (default 4)"}, 3, 16,
                  options.synth.bits);
   parser.integer({"--group", "N", "weights that share a scale: 32, 64 or 128 (default 64)"}, 32, 128,
