@@ -41,6 +41,35 @@ struct Shape {
   int kept_centroids = 0;
 };
 
+constexpr Shape kTinyMoe = {.name = "tiny-moe",
+                            .vocab = 512,
+                            .hidden = 128,
+                            .layers = 6,
+                            .period = 3,
+                            .heads = 8,
+                            .kv_heads = 4,
+                            .full_kv_heads = 2,
+                            .head_dim = 32,
+                            .full_head_dim = 64,
+                            .intermediate = 256,
+                            .window = 24,
+                            .max_positions = 4096,
+                            .k_is_v = true,
+                            .experts = 8,
+                            .experts_per_token = 2,
+                            .expert_intermediate = 128,
+                            .draft_hidden = 128,
+                            .draft_heads = 8,
+                            .draft_intermediate = 256};
+/// A row chooses as many experts as in the real one.
+constexpr Shape kTinyMoe8 = [] {
+  Shape shape = kTinyMoe;
+  shape.name = "tiny-moe8";
+  shape.experts = 16;
+  shape.experts_per_token = 8;
+  return shape;
+}();
+
 constexpr Shape kShapes[] = {
     {.name = "e2b",
      .hidden = 1536,
@@ -157,46 +186,8 @@ constexpr Shape kShapes[] = {
      .draft_hidden = 128,
      .draft_heads = 4,
      .draft_intermediate = 256},
-    {.name = "tiny-moe",
-     .vocab = 512,
-     .hidden = 128,
-     .layers = 6,
-     .period = 3,
-     .heads = 8,
-     .kv_heads = 4,
-     .full_kv_heads = 2,
-     .head_dim = 32,
-     .full_head_dim = 64,
-     .intermediate = 256,
-     .window = 24,
-     .max_positions = 4096,
-     .k_is_v = true,
-     .experts = 8,
-     .experts_per_token = 2,
-     .expert_intermediate = 128,
-     .draft_hidden = 128,
-     .draft_heads = 8,
-     .draft_intermediate = 256},
-    {.name = "tiny-moe8",
-     .vocab = 512,
-     .hidden = 128,
-     .layers = 6,
-     .period = 3,
-     .heads = 8,
-     .kv_heads = 4,
-     .full_kv_heads = 2,
-     .head_dim = 32,
-     .full_head_dim = 64,
-     .intermediate = 256,
-     .window = 24,
-     .max_positions = 4096,
-     .k_is_v = true,
-     .experts = 16,
-     .experts_per_token = 8,  // as the real one
-     .expert_intermediate = 128,
-     .draft_hidden = 128,
-     .draft_heads = 8,
-     .draft_intermediate = 256},
+    kTinyMoe,
+    kTinyMoe8,
     {.name = "tiny-unified",
      .model_type = "gemma4_unified",
      .vocab = 512,
