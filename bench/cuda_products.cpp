@@ -57,7 +57,7 @@ void time_picks(Gpu& gpu) {
         list.add(StepKind::kPick,
                  PickJob{.rows = rows,
                          .size = kVocab,
-                         .chunks = pick_chunks(gpu, rows, kVocab, kPickPerThread),
+                         .chunks = pick_chunks(gpu, rows, kVocab),
                          .scores = reinterpret_cast<const float*>(logits.data()),
                          .stride = kVocab,
                          .found = reinterpret_cast<Found*>(found.data()),

@@ -148,7 +148,7 @@ TEST_F(CudaPick, FindsTheBestOfEveryKindOfRowInAnyNumberOfChunks) {
 
 TEST_F(CudaPick, FindsTheBestOfAFullVocabulary) {
   const int size = 262144;
-  const int chunks = pick_chunks(gpu(), 2, size, kPickPerThread);
+  const int chunks = pick_chunks(gpu(), 2, size);
   expect_best(size, {1, 64}, chunks);
   if (test::kEmulated) return;
   for (const int k : {1, 2, 66, 128}) expect_best(size, std::vector<int>(16, k), 8);

@@ -324,7 +324,6 @@ void Executor::pick_tokens() {
               .finished = picked_,
               .damaged = damaged_,
               .out = reinterpret_cast<BestTokens*>(host_best_.data())};
-  int per_thread = kPickPerThread;
   if (device_.clusters.present()) {
     job.list = list_;
     job.ordering = reinterpret_cast<const int*>(ordering_.data());
@@ -333,9 +332,8 @@ void Executor::pick_tokens() {
     job.size = job.kept * job.cluster_size;
     job.scores = cluster_scores_.data;
     job.stride = cluster_scores_.stride;
-    per_thread = kClusterPickPerThread;
   }
-  job.chunks = pick_chunks(gpu_, rows_, job.size, per_thread);
+  job.chunks = pick_chunks(gpu_, rows_, job.size);
   if (chain_) job.out = chain_best_ + int64_t{turn_} * rows_;
   building_->add(StepKind::kPick, job, mark_);
 }

@@ -156,6 +156,8 @@ using emulator::sync_some;
 using emulator::wait_arrival;
 using Arrival = uint64_t;
 
+inline void set_up_barrier(int, int) {}
+
 inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const float (&c)[4]) {
   for (int i = 0; i < 4; ++i) d[i] = c[i];
   mma(d, a, b0, b1);
@@ -243,8 +245,10 @@ inline int uniform(int value) {
 inline float rough_quotient(int x, int y) {
   return static_cast<float>(x) / static_cast<float>(y);
 }
-inline int take_place(int* counter) {
-  return (*counter)++;
+inline int take_places(int* counter, int count) {
+  const int before = *counter;
+  *counter += count;
+  return before;
 }
 inline int warp_sum(int value) {
   for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);

@@ -77,8 +77,8 @@ __device__ __forceinline__ int block_here() {
 }
 
 /// Counts up in shared memory and returns what was there.
-__device__ __forceinline__ int take_place(int* counter) {
-  return atomicAdd(counter, 1);
+__device__ __forceinline__ int take_places(int* counter, int count) {
+  return atomicAdd(counter, count);
 }
 
 /// Brings a line to the second-level cache, for whoever reads it later.

@@ -1,12 +1,13 @@
 // The best tokens of every row that asks for them (base/scores.h), as the last phase of a step: only they
 // travel to the host, not the logits.
 //
-// A row's values are cut into chunks, a block at a time for each. A block holds the ranks of its chunk in
-// registers, finds the rank of its k-th best by bisection (at most 32 counts over the block, and as many over
-// ids where equal values must be told apart), and leaves its k best. The block that is last with a row does
-// the same with what all chunks left, sorts and writes to the host. A selection of exact ranks by a total
-// order has one result, so neither the cut nor the order of arrival can be seen. One token alone (k = 1) is a
-// maximum, in one pass. Bytes: 4 per value, from the second-level cache where the head has left them.
+// A row's values are cut into chunks, a block at a time for each. A block looks through its chunk twice: for
+// the best value of every few threads, of which the k-th best is a bound that k values of the chunk reach
+// and seldom many more; and for those that reach it, of which it leaves the k best. (Where too many reach it,
+// as when most are equal, bisection finds another bound.) The block that is last with a row does the same
+// with what all chunks left and writes to the host. A selection of exact ranks by a total order has one
+// result, so neither the cut nor the order of arrival can be seen. One token alone (k = 1) is a maximum, in
+// one pass. Bytes: 8 per value, from the second-level cache where the head has left them.
 #pragma once
 
 #include "backend/cuda/kernels/rank.h"
@@ -28,7 +29,6 @@ struct Chunk {
 
 /// Scores by token.
 struct TokenScores : Chunk {
-  static constexpr int kMostPerThread = kPickPerThread;
   const float* scores;
   __device__ TokenScores(const PickJob& job, int row, int chunk)
       : Chunk(job, chunk), scores(job.scores + row * job.stride + first) {}
@@ -42,7 +42,6 @@ struct TokenScores : Chunk {
 
 /// Scores of the tokens of a row's clusters.
 struct ClusterScores : Chunk {
-  static constexpr int kMostPerThread = kClusterPickPerThread;
   const PickJob& job;
   int row;
   __device__ ClusterScores(const PickJob& pick, int of, int chunk) : Chunk(pick, chunk), job(pick), row(of) {}
@@ -58,119 +57,191 @@ struct ClusterScores : Chunk {
   }
 };
 
-/// What the chunks of a row have left: `wanted` of each.
+/// What the chunks of a row have left: `wanted` of each, the best of all chunks first, so that neighbouring
+/// threads have those of different chunks.
 struct FoundBy {
-  static constexpr int kMostPerThread = kMostPickChunks * kMostCandidates / kBlockThreads;
-  const Found* found;  // [chunk][wanted]
+  const Found* found;  // [wanted][chunk]
   int count;
   __device__ uint32_t rank(int i, bool&) const { return load_fresh(&found[i].rank); }
   __device__ int id(int i) const { return load_fresh(&found[i].id); }
 };
 
-/// Sums over a block, one barrier each: the places of the sums alternate.
-class BlockSums {
- public:
-  __device__ explicit BlockSums(int* partial) : partial_(partial) {}
-  __device__ int operator()(int mine) {
-    mine = warp_sum(mine);
-    int* sums = partial_ + turn_ * kWarps;
-    turn_ ^= 1;
-    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = mine;
-    __syncthreads();
-    int sum = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += sums[w];
-    return sum;
-  }
-
- private:
-  int* partial_;  // [2][kWarps]
-  int turn_ = 0;
-};
-
 /// Shared memory of the phase.
 struct PickSpace {
-  Found best[kMostCandidates];
-  int partial[2 * kWarps];
+  static constexpr int kNear = 2 * kBlockThreads;
+  uint32_t group_best[2 * kMostCandidates];  // ranks
+  Found near[kNear];                         // those that reach a bound
+  Found best[kMostCandidates];               // of them, the best first
+  uint32_t bound;
+  int damaged[kWarps];
   int count, last;
 };
+static_assert(sizeof(PickSpace::group_best) / sizeof(uint32_t) == kBlockThreads / 2);
 
-/// The best `wanted` of a source, in no order, to space.best; space.count says how many there are. True if
-/// a value was NaN or +infinity. Thread t has the values t, t + 512, ...
+/// Whether a thread has seen a value that must not be: told before a barrier, asked after it.
+__device__ inline void tell_damaged(bool own, PickSpace& space) {
+  const int any = warp_sum(own ? 1 : 0);
+  if (thread_here() % 32 == 0) space.damaged[thread_here() / 32] = any;
+}
+__device__ inline bool told_damaged(const PickSpace& space) {
+  int sum = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += space.damaged[w];
+  return sum > 0;
+}
+
+/// The least that is taken: values above `rank`, and of those equal to it the tokens before `id_end`.
+struct Bound {
+  static constexpr uint32_t kAll = 0xffffffffu;
+  uint32_t rank, id_end = kAll;
+  template <typename Source>
+  __device__ bool takes(const Source& source, uint32_t value, int i) const {
+    if (value != rank || id_end == kAll) return value >= rank;
+    return static_cast<uint32_t>(source.id(i)) < id_end;
+  }
+};
+
+/// Calls `with` with the place and the rank of this thread's values: t, t + 512, ... Some are on their way at
+/// a time, whatever is done with them.
+template <typename Source, typename With>
+__device__ __forceinline__ bool for_own_ranks(const Source& source, const With& with) {
+  constexpr int kAtOnce = 8;
+  bool damaged = false;
+#pragma unroll 1
+  for (int first = thread_here(); first < source.count; first += kAtOnce * kBlockThreads) {
+    uint32_t ranks[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+      const int i = first + j * kBlockThreads;
+      ranks[j] = i < source.count ? source.rank(i, damaged) : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) with(first + j * kBlockThreads, ranks[j]);
+  }
+  return damaged;
+}
+
+/// How many of a source's values a bound takes. By all threads.
+template <typename Source>
+__device__ __noinline__ int count_taken(const Source& source, Bound bound, PickSpace& space) {
+  __syncthreads();  // the count before this one has been read
+  if (thread_here() == 0) space.count = 0;
+  __syncthreads();
+  int mine = 0;
+  for_own_ranks(source, [&](int i, uint32_t rank) { mine += bound.takes(source, rank, i) ? 1 : 0; });
+  mine = warp_sum(mine);
+  if (thread_here() % 32 == 0) take_places(&space.count, mine);
+  __syncthreads();
+  return space.count;
+}
+
+/// A bound that takes from `wanted` to kNear values, where more than kNear reach `least`.
+template <typename Source>
+__device__ __noinline__ Bound closer_bound(const Source& source, int wanted, uint32_t least,
+                                           PickSpace& space) {
+  uint32_t low = least, high = Bound::kAll;  // which enough reach, and too few
+  int reached = PickSpace::kNear + 1;
+  while (reached > PickSpace::kNear && high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    const int count = count_taken(source, {middle}, space);
+    if (count >= wanted) {
+      low = middle;
+      reached = count;
+    } else {
+      high = middle;
+    }
+  }
+  if (reached <= PickSpace::kNear) return {low};
+  // Too many are just as good as the last one: of them the lower ids.
+  uint32_t few = 0, many = 1u << 31;  // ends before which too few lie, and enough
+  while (many - few > 1) {
+    const uint32_t middle = few + (many - few) / 2;
+    if (count_taken(source, {low, middle}, space) >= wanted) {
+      many = middle;
+    } else {
+      few = middle;
+    }
+  }
+  return {low, many};
+}
+
+/// Of those near the bound the best `wanted`, in order: a token's place is the number of better ones, counted
+/// by four neighbouring threads.
+__device__ __forceinline__ void sort_near(int count, int wanted, PickSpace& space) {
+  const int part = thread_here() % kRankSharers;
+#pragma unroll 1
+  for (int first = 0; first < count; first += kBlockThreads / kRankSharers) {
+    const int item = first + thread_here() / kRankSharers;
+    const Found own = space.near[min(item, count - 1)];
+    int place = 0;
+#pragma unroll 4
+    for (int i = part; i < count; i += kRankSharers) {
+      const Found other = space.near[i];
+      place += other.rank > own.rank || (other.rank == own.rank && other.id < own.id) ? 1 : 0;
+    }
+#pragma unroll
+    for (int mask = 1; mask < kRankSharers; mask *= 2) place += shuffle_xor(place, mask);
+    if (part == 0 && item < count && place < wanted) space.best[place] = own;
+  }
+}
+
+/// A rank that `wanted` values reach and seldom many more, to space.bound, from the best rank of every
+/// thread: the `wanted`-th best of groups of threads, of which there are at least twice as many. By all
+/// threads, between barriers.
+__device__ __forceinline__ void bound_by_groups(uint32_t best, int wanted, PickSpace& space) {
+  const int thread = thread_here(), together = wanted > kMostCandidates / 2 ? 2 : 4,
+            groups = kBlockThreads / together;
+  for (int mask = 1; mask < together; mask *= 2)
+    best = max(best, static_cast<uint32_t>(shuffle_xor(static_cast<int>(best), mask)));
+  if (thread % together == 0) space.group_best[thread / together] = best;
+  if (thread == 0) space.bound = 1;  // which all reach that are possible
+  __syncthreads();
+  for (int group = thread / kRankSharers; group < groups; group += kBlockThreads / kRankSharers) {
+    const uint32_t rank = space.group_best[group];
+    if (better_ones(space.group_best, groups, group) == wanted - 1 && rank != 0) space.bound = rank;
+  }
+}
+
+/// The best `wanted` of a source to space.best; space.count says how many there are. True if a value was NaN
+/// or +infinity.
 template <typename Source>
 __device__ __noinline__ bool select_best(const Source& source, int wanted, PickSpace& space) {
-  constexpr int kMost = Source::kMostPerThread;
-  const int thread = static_cast<int>(threadIdx.x);
-  uint32_t ranks[kMost];
-  bool damaged = false;
-#pragma unroll
-  for (int j = 0; j < kMost; ++j) {
-    const int i = j * kBlockThreads + thread;
-    ranks[j] = i < source.count ? source.rank(i, damaged) : 0;
-  }
+  const int thread = thread_here();
+  uint32_t best = 0;
+  const bool damaged = for_own_ranks(source, [&](int, uint32_t rank) { best = max(best, rank); });
+  tell_damaged(damaged, space);
   if (thread == 0) space.count = 0;
-  BlockSums block_sum(space.partial);
-  damaged = block_sum(damaged ? 1 : 0) > 0;
-  // Places past the last value have rank 0, which is below every limit.
-  const auto count_from = [&](uint32_t limit) {
-    int mine = 0;
-#pragma unroll
-    for (int j = 0; j < kMost; ++j) {
-      if (j * kBlockThreads >= source.count) break;
-      mine += ranks[j] >= limit ? 1 : 0;
-    }
-    return block_sum(mine);
-  };
-  // The largest limit that at least `wanted` reach; 1, which all possible ones reach, if there are not more.
-  uint32_t limit = 0;
-  int reached = count_from(1);
-  if (reached <= wanted) {
-    limit = 1;
-  } else {
-    for (uint32_t bit = 0x80000000u; bit != 0 && reached != wanted; bit >>= 1) {
-      const int count = count_from(limit | bit);
-      if (count < wanted) continue;
-      limit |= bit;
-      reached = count;
-    }
-  }
-  // Of those that are just as good as the last one, the lower ids: those below `id_end`.
-  uint32_t id_end = 0xffffffffu;
-  if (reached > wanted) {
-    const int ties = wanted - count_from(limit + 1);
-    id_end = 0;
-    int below = -1;
-    for (uint32_t bit = 0x40000000u; bit != 0 && below != ties; bit >>= 1) {
-      int mine = 0;
-#pragma unroll
-      for (int j = 0; j < kMost; ++j) {
-        if (j * kBlockThreads >= source.count) break;
-        if (ranks[j] == limit &&
-            static_cast<uint32_t>(source.id(j * kBlockThreads + thread)) < (id_end | bit))
-          ++mine;
-      }
-      const int count = block_sum(mine);
-      if (count > ties) continue;
-      id_end |= bit;
-      below = count;
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < kMost; ++j) {
-    if (j * kBlockThreads >= source.count) break;
-    if (ranks[j] < limit || ranks[j] == 0) continue;
-    const int id = source.id(j * kBlockThreads + thread);
-    if (ranks[j] > limit || static_cast<uint32_t>(id) < id_end)
-      space.best[take_place(&space.count)] = {ranks[j], id};
-  }
+  bound_by_groups(best, wanted, space);
   __syncthreads();
-  return damaged;
+  Bound bound{space.bound};
+  int near = 0;
+#pragma unroll 1
+  while (true) {
+    for_own_ranks(source, [&](int i, uint32_t rank) {
+      if (!bound.takes(source, rank, i)) return;
+      const int place = take_places(&space.count, 1);
+      if (place < PickSpace::kNear) space.near[place] = {rank, i};
+    });
+    __syncthreads();
+    near = space.count;
+    if (near <= PickSpace::kNear) break;
+    bound = closer_bound(source, wanted, bound.rank, space);
+    __syncthreads();
+    if (thread == 0) space.count = 0;
+    __syncthreads();
+  }
+  for (int i = thread; i < near; i += kBlockThreads) space.near[i].id = source.id(space.near[i].id);
+  __syncthreads();
+  sort_near(near, wanted, space);
+  if (thread == 0) space.count = min(near, wanted);
+  __syncthreads();
+  return told_damaged(space);
 }
 
 /// The same for one token.
 template <typename Source>
 __device__ __noinline__ bool select_one(const Source& source, PickSpace& space) {
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
+  const int thread = thread_here(), warp = thread / 32;
   bool damaged = false;
   uint32_t best = 0;
   int where = 0;
@@ -184,24 +255,19 @@ __device__ __noinline__ bool select_one(const Source& source, PickSpace& space) 
   }
   int id = best > 0 ? source.id(where) : 0;
   best_of_ranks(best, id);
-  const bool any = warp_sum(damaged ? 1 : 0) > 0;
-  if (thread % 32 == 0) {
-    space.best[1 + warp] = {best, id};
-    space.partial[warp] = any ? 1 : 0;
-  }
+  tell_damaged(damaged, space);
+  if (thread % 32 == 0) space.near[warp] = {best, id};
   __syncthreads();
   const int lane = thread % 32;
-  best = lane < kWarps ? space.best[1 + lane].rank : 0;
-  id = lane < kWarps ? space.best[1 + lane].id : 0;
+  best = lane < kWarps ? space.near[lane].rank : 0;
+  id = lane < kWarps ? space.near[lane].id : 0;
   best_of_ranks(best, id);
-  int sum = 0;
-  for (int w = 0; w < kWarps; ++w) sum += space.partial[w];
   if (thread == 0) {
     space.best[0] = {best, id};
     space.count = best > 0 ? 1 : 0;
   }
   __syncthreads();
-  return sum > 0;
+  return told_damaged(space);
 }
 
 template <typename Source>
@@ -209,18 +275,11 @@ __device__ inline bool select_some(const Source& source, int wanted, PickSpace& 
   return wanted == 1 ? select_one(source, space) : select_best(source, wanted, space);
 }
 
-/// To the host, the best first: a token's place is the number of better ones.
+/// To the host.
 __device__ inline void write_best(BestTokens& out, int wanted, bool damaged, const PickSpace& space) {
-  const int thread = static_cast<int>(threadIdx.x), count = space.count;
-  for (int i = thread; i < count; i += kBlockThreads) {
-    const Found own = space.best[i];
-    int place = 0;
-    for (int j = 0; j < count; ++j) {
-      const Found other = space.best[j];
-      place += other.rank > own.rank || (other.rank == own.rank && other.id < own.id) ? 1 : 0;
-    }
-    out.tokens[place] = {value_of_rank(own.rank), own.id};
-  }
+  const int thread = thread_here(), count = space.count;
+  for (int i = thread; i < count; i += kBlockThreads)
+    out.tokens[i] = {value_of_rank(space.best[i].rank), space.best[i].id};
   if (thread == 0) {
     out.wanted = wanted;
     out.count = count;
@@ -230,13 +289,13 @@ __device__ inline void write_best(BestTokens& out, int wanted, bool damaged, con
 
 __device__ inline void pick_chunk(const PickJob& job, int row, int chunk, int wanted, BestTokens& out,
                                   PickSpace& space) {
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = thread_here();
   bool damaged = job.list == nullptr ? select_some(TokenScores(job, row, chunk), wanted, space)
                                      : select_some(ClusterScores(job, row, chunk), wanted, space);
   if (job.chunks > 1) {
     Found* found = job.found + static_cast<int64_t>(row) * job.chunks * kMostCandidates;
     for (int i = thread; i < wanted; i += kBlockThreads)
-      found[chunk * wanted + i] = i < space.count ? space.best[i] : Found{0, 0};
+      found[i * job.chunks + chunk] = i < space.count ? space.best[i] : Found{0, 0};
     if (thread == 0 && damaged) job.damaged[row] = 1;
     __syncthreads();
     if (thread == 0) {

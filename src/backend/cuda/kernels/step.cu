@@ -59,13 +59,9 @@ int most_tiles(const Segment& segment) {
 
 }  // namespace
 
-int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread) {
-  const int least = (size + per_thread * kBlockThreads - 1) / (per_thread * kBlockThreads);
+int pick_chunks(const Gpu& gpu, int rows, int size) {
   const int most = std::min(kMostPickChunks, std::max(1, size / kLeastPick));
-  const int chunks = std::max(least, std::min(most, gpu.info().processors / rows));
-  if (chunks > kMostPickChunks)
-    fail_gpu("the vocabulary is too large for the CUDA kernels; use --device cpu");
-  return chunks;
+  return std::clamp(gpu.info().processors / rows, 1, most);
 }
 
 void prepare_steps(Gpu& gpu) {

@@ -189,8 +189,6 @@ struct ClusterJob {
   MatrixList* list = nullptr;
 };
 
-// Values that a thread holds at a time, of tokens and of clusters.
-inline constexpr int kPickPerThread = 64, kClusterPickPerThread = 16;
 inline constexpr int kMostPickChunks = 64;  // of a row
 inline constexpr int kLeastPick = 1024;     // values of a chunk, if there are so many
 
@@ -210,13 +208,13 @@ struct PickJob {
   const MatrixList* list = nullptr;
   const int* ordering = nullptr;  // tokens by cluster
   int kept = 0, cluster_size = 0;
-  Found* found = nullptr;        // of every row chunks * kMostCandidates: [chunk][its best]
+  Found* found = nullptr;        // of every row chunks * kMostCandidates: its best by chunk
   uint32_t* finished = nullptr;  // [row] chunks; 0 between steps
   uint32_t* damaged = nullptr;   // [row]; 0 between steps
   BestTokens* out = nullptr;     // [place], on the host
 };
 /// How many parts to look at the values of a row in, to keep all blocks busy.
-int pick_chunks(const Gpu& gpu, int rows, int size, int per_thread);
+int pick_chunks(const Gpu& gpu, int rows, int size);
 
 /// Reads `bytes` once.
 void read_memory(Gpu& gpu, const std::byte* data, size_t bytes, float* sink);
