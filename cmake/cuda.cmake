@@ -2,6 +2,7 @@
 # wanted; without a toolkit AUTO goes on without, and says so. SLIP_HAVE_CUDA is set where it is built.
 set(SLIP_CUDA "AUTO" CACHE STRING "Build the CUDA executor: AUTO (when a toolkit is found), ON or OFF")
 set(SLIP_CUDA_ARCHITECTURES "90a" CACHE STRING "Compute capabilities to build for, such as 80;89;90a;100")
+option(SLIP_RACECHECK "CUDA kernels as compute-sanitizer's racecheck can follow them; slow" OFF)
 set(SLIP_HAVE_CUDA OFF)
 file(GLOB SLIP_CUDA_HOST_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp)
 file(GLOB SLIP_CUDA_KERNEL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels/*.cu)
@@ -44,6 +45,9 @@ if(SLIP_HAVE_CUDA)
   add_library(slip_cuda STATIC ${SLIP_CUDA_HOST_SOURCES} ${SLIP_CUDA_KERNEL_SOURCES})
   target_link_libraries(slip_cuda PUBLIC slip_backend PRIVATE CUDA::cudart_static)
   target_compile_definitions(slip_cuda PUBLIC SLIP_HAVE_CUDA)
+  if(SLIP_RACECHECK)
+    target_compile_definitions(slip_cuda PRIVATE SLIP_RACECHECK)
+  endif()
   # No contraction into fused multiply-adds that the source does not write: see CMakeLists.txt.
   set(cuda_options --expt-relaxed-constexpr -fmad=false --compress-mode=size)
   foreach(architecture IN LISTS SLIP_CUDA_ARCHITECTURES)

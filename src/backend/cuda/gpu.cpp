@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,15 @@
 
 namespace slip::backend::cuda {
 namespace {
+
+// compute-sanitizer's racecheck is slow with many blocks, and its barriers (checked_barriers.h) need a place.
+#ifdef SLIP_RACECHECK
+constexpr int kMostProcessors = 8;
+constexpr size_t kSharedKept = 1024;
+#else
+constexpr int kMostProcessors = std::numeric_limits<int>::max();
+constexpr size_t kSharedKept = 0;
+#endif
 
 double gib(size_t bytes) {
   return static_cast<double>(bytes) / 0x1p30;
@@ -55,11 +65,11 @@ GpuInfo gpu_info(int device) {
   cudaDeviceProp properties;
   check_gpu(cudaGetDeviceProperties(&properties, device), "reading the device's properties");
   return {.name = properties.name,
-          .processors = properties.multiProcessorCount,
+          .processors = std::min(properties.multiProcessorCount, kMostProcessors),
           .major = properties.major,
           .minor = properties.minor,
           .memory = properties.totalGlobalMem,
-          .shared_bytes = properties.sharedMemPerBlockOptin};
+          .shared_bytes = properties.sharedMemPerBlockOptin - kSharedKept};
 }
 
 size_t gpu_free_bytes(int device) {

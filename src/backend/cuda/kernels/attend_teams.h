@@ -12,6 +12,10 @@
 namespace slip::backend::cuda {
 
 inline constexpr int kTeams = 2, kTeamWarps = kWarps / kTeams, kTeamThreads = kTeamWarps * 32;
+/// The number of its sync_some().
+__device__ constexpr int team_barrier(int team) {
+  return 1 + team;
+}
 
 /// Places in shared memory, beside those of AttendPlan. A tile for each team lies where there are two for
 /// all; of weights and factors, which there is room for 16 queries of, each has eight.
@@ -62,7 +66,7 @@ class TeamAttention : AttendInputs<TeamPlan::kDim, true> {
   static_assert(P::kPairs == 4 << kLog && T::kSplit == kTeamWarps && T::kTogether == 2);
 
   __device__ __forceinline__ void meet_team() const {
-    sync_some(1 + team_, kTeamThreads);
+    sync_some(team_barrier(team_), kTeamThreads);
   }
   __device__ __forceinline__ uint16_t* tile() const {
     return at<uint16_t>(team_ * T::kBytes);

@@ -89,6 +89,7 @@ __device__ __forceinline__ void start_step(const StepArguments& step) {
     *shared_at<int>(plan.list) = -1;
     gathering_init(shared_at<Arrival>(plan.done), kWarps);
   }
+  for (int team = 0; team < kTeams; ++team) set_up_barrier(team_barrier(team), kTeamThreads);
   if (thread / 32 == kBringingWarp) {
     for (int i = 0; i < kJobsKept - 1 && i < step.job_count; ++i) bring_job(step, i, *own_duty(step, i));
     for (int i = 0; i < kDutiesKept - 2; ++i) bring_duty(step, i);

@@ -1,6 +1,9 @@
 // Copies under way, and waiting: for them, for other warps of a block, and for other blocks.
 #pragma once
 
+#ifdef SLIP_RACECHECK
+#include "backend/cuda/kernels/checked_barriers.h"
+#endif
 #include "backend/cuda/kernels/device.h"
 #include "backend/cuda/kernels/watch.h"
 
@@ -146,6 +149,10 @@ __device__ __forceinline__ void wait_arrival(Arrival* arrival, uint32_t parity) 
 #endif
 }
 
+#ifndef SLIP_RACECHECK  // else checked_barriers.h
+/// Before the first use of a number, and a __syncthreads(): how many threads will meet there.
+__device__ __forceinline__ void set_up_barrier(int, int) {}  // the hardware need not know
+
 /// Waits for the first `threads` threads that call it with this number, 1 to 15.
 __device__ __forceinline__ void sync_some(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -155,6 +162,7 @@ __device__ __forceinline__ void sync_some(int number, int threads) {
 __device__ __forceinline__ void arrive_some(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+#endif
 
 /// The warps of a block gather at a word in shared memory, which is set up for their number: each says that
 /// it is there and goes on, and whoever waits sees what the others wrote before. `parity`: 0 for the first

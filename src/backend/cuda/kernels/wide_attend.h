@@ -27,6 +27,7 @@ class WideAttention {
     if (threadIdx.x < 32) find_unit(attend_, static_cast<int>(blockIdx.x), W::kQueriesPerBlock, unit_);
     __syncthreads();
     WideQueries<kDim, kOne>(attend_, unit_).put();
+    set_up_barriers();
     __syncthreads();
     if (static_cast<int>(threadIdx.x) >= W::kWorkers) {
       if constexpr (kMoves) leave_registers<kLoaderRegisters>();
@@ -43,6 +44,17 @@ class WideAttention {
   // Teams are warpgroups, which may have other numbers of registers than the block began with.
   static constexpr bool kMoves = W::kTeamThreads == 128;
   static constexpr int kWorkerRegisters = 224, kLoaderRegisters = 56;
+
+  __device__ static void set_up_barriers() {
+    for (int i = 0; i < 2; ++i) {
+      for (int team = 0; team < W::kTeams; ++team)
+        set_up_barrier(WideBarriers::ready(team, i), W::kTeamThreads + W::kLoaders);
+      set_up_barrier(WideBarriers::used(i), W::kThreads);
+      set_up_barrier(WideBarriers::team(i), W::kTeamThreads);
+    }
+    set_up_barrier(WideBarriers::kLoaders, W::kLoaders);
+    set_up_barrier(WideBarriers::kBegin, W::kWorkers);
+  }
 
   __device__ __forceinline__ void work() const {
     const int warp = static_cast<int>(threadIdx.x) / 32, team = warp / W::kMembers;

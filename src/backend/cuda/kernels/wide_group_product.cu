@@ -12,6 +12,8 @@ template <Format kFormat, int kGroups, int kSubtiles>
 __global__ void __launch_bounds__(kGroupBlockThreads, 1)
     group_product(const __grid_constant__ WideProduct job, int units) {
   const int base = group_base();
+  for (int number = 1; number <= kMultipliers; ++number) set_up_barrier(number, 2 * kGroupThreads);
+  __syncthreads();
   if (threadIdx.x < 2 * kGroupThreads) {
     take_registers<kMultiplierRegisters>();
     multiply_units<kFormat, kGroups, kSubtiles>(job, units, base);
