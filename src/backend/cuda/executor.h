@@ -203,6 +203,7 @@ class Executor {
   Found* found_ = nullptr;  // of the pick: see PickJob
   uint32_t *picked_ = nullptr, *damaged_ = nullptr;
   MatrixList* list_ = nullptr;
+  float* squares_ = nullptr;  // of the stream's rows: Input::squares
   float* partials_ = nullptr;
   float* partial_weights_ = nullptr;
   float* shares_ = nullptr;     // of experts, [row][kMaxChosen]

@@ -69,7 +69,8 @@ GpuInfo gpu_info(int device) {
           .major = properties.major,
           .minor = properties.minor,
           .memory = properties.totalGlobalMem,
-          .shared_bytes = properties.sharedMemPerBlockOptin - kSharedKept};
+          .shared_bytes = properties.sharedMemPerBlockOptin - kSharedKept,
+          .twins = properties.major >= 9};
 }
 
 size_t gpu_free_bytes(int device) {

@@ -67,12 +67,14 @@ int parts_for(const PackedMatrix& packed) {
   const auto sums = [&](int parts) {
     return parts == 16 ? 1.0 : parts == 8 ? eight : parts == 1 ? 0.3 : parts == 2 ? 0.2 : 0;
   };
-  int best = 1;
+  // One part costs a head, which alone would have it, 1 % less; but twins (kernels/twins.h) need two.
+  const int least = packed.pieces % 2 == 0 ? 2 : 1;
+  int best = least;
   double lowest = 0;
-  for (int parts = 1; parts <= std::min(kWarps, packed.pieces); parts *= 2) {
+  for (int parts = least; parts <= std::min(kWarps, packed.pieces); parts *= 2) {
     const int slots = kWarps / parts, rounds = (most + slots - 1) / slots;
     const double cost = rounds * (piece * ((packed.pieces + parts - 1) / parts) + round) + sums(parts);
-    if (parts == 1 || cost < lowest) {
+    if (parts == least || cost < lowest) {
       lowest = cost;
       best = parts;
     }

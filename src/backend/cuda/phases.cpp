@@ -102,9 +102,11 @@ Input Executor::take_stream() {
   }
   pending_ = {};
   if (!sums_first(in)) return in;
+  in.squares = squares_;
   building_->add(StepKind::kSum, SumJob{.rows = rows_, .in = in}, mark_);
   Input sum = plain(stream_, config_.hidden);
   sum.epsilon = config_.norm_epsilon;
+  sum.squares = squares_;
   return sum;
 }
 

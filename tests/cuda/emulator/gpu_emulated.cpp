@@ -35,7 +35,8 @@ GpuInfo gpu_info(int) {
           .major = 9,
           .minor = 0,
           .memory = size_t{1} << 34,
-          .shared_bytes = 227 << 10};
+          .shared_bytes = 227 << 10,
+          .twins = true};
 }
 size_t gpu_free_bytes(int) {
   return size_t{1} << 33;

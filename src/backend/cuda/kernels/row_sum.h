@@ -66,6 +66,10 @@ struct RowSum {
       keep(in.tap, in.tap_stride, row, left);
     }
   }
+  /// Then: their squares, for those who read what was kept (Input::squares).
+  __device__ __forceinline__ void keep_squares(int row) const {
+    if (in.squares != nullptr) leave_squares(in.squares, x, row);
+  }
 
   __device__ __forceinline__ void keep(float* to, int64_t stride, int row, int left) const {
     if (to == nullptr) return;
@@ -165,6 +169,7 @@ __device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting
   sum.aim(row, row);
   meeting.hold(step);
   sum.sum_up(0, 1, row, true);
+  sum.keep_squares(row);
 }
 /// Phase `now`: each row by a block of its own. Not inlined: only several rows need it.
 __device__ __noinline__ inline void sum_rows(int arguments, int now) {
