@@ -76,6 +76,7 @@ struct Subject {
     in.squares = sum.squares;
     Job job;
     job.rows = count;
+    job.twins = count > 2;
     for (int i = 0; i < 2; ++i) {
       Segment& segment = job.segments[job.segment_count++];
       segment.matrix = packed[i];
@@ -170,6 +171,7 @@ TEST_F(CudaTwinPlan, TakesEightRowsOf31BInOnePass) {
     for (const PackedMatrix& matrix : {shape_of(21504, 5376, true), shape_of(262144, 5376, false)}) {
       Job job;
       job.rows = 8;
+      job.twins = true;
       job.segment_count = 1;
       job.segments[0].matrix = matrix;
       job.segments[0].in.rows = &squares;
@@ -194,6 +196,7 @@ TEST_F(CudaTwinPlan, LeavesRowsToOneBlockThatNeedAllOfThem) {
   float some = 0;
   Job job;
   job.rows = 4;
+  job.twins = true;
   job.segment_count = 1;
   Segment& segment = job.segments[0];
   segment.matrix = shape_of(4096, 2816, false);
@@ -207,9 +210,9 @@ TEST_F(CudaTwinPlan, LeavesRowsToOneBlockThatNeedAllOfThem) {
   segment.in.branch = &some;
   EXPECT_FALSE(suits_twins(job, info));
   segment.in.branch = nullptr;
-  job.rows = 1;
+  job.twins = false;
   EXPECT_FALSE(suits_twins(job, info));
-  job.rows = 4;
+  job.twins = true;
   info.processors = 131;
   EXPECT_FALSE(suits_twins(job, info));
   info.processors = 132;

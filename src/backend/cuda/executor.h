@@ -148,6 +148,7 @@ class Executor {
 
   Job new_job() const;
   /// The stream as input of the next product, which also makes a pending sum and keeps it.
+  bool twins() const;
   Input take_stream();
   bool sums_first(const Input& in) const;
   bool bunches(const PackedMatrix& expert_down) const;

@@ -39,7 +39,7 @@ void require_supported(const Matrix& matrix) {
 // eight rows where the model's other matrices, which have a column for every row of this one, allow it, else
 // all weights are read twice for five rows. And with fewer tiles than this there is not enough work for every
 // multiprocessor unless the columns are shared out too.
-constexpr int64_t kMostSliceCols = 5376, kMostColsOfEight = 3840, kFewTiles = 264, kLeastSliceCols = 2048;
+constexpr int64_t kMostSliceCols = 5376, kFewTiles = 264, kLeastSliceCols = 2048;
 
 int slices_for(const Matrix& matrix, int64_t tiles) {
   const int64_t most = matrix.rows <= kMostColsOfEight ? kMostColsOfEight : kMostSliceCols;

@@ -26,6 +26,7 @@ namespace slip::backend::cuda {
 inline constexpr int kWarps = 16;  // of a block
 inline constexpr int kPaddedCols = 64;
 inline constexpr int kMaxSlices = 4;
+inline constexpr int kMostColsOfEight = 3840;  // of which eight rows find room in shared memory
 
 enum class Format : int { kBf16, kAffine8, kAffine4 };
 

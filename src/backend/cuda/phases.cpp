@@ -71,7 +71,15 @@ Job Executor::new_job() const {
   job.rows = rows_;
   job.list = list_;
   job.list_number = list_number_;
+  job.twins = twins();
   return job;
+}
+
+/// Whether products shall be shared by twins: where one block has no room for so many rows of this model, so
+/// that weights would be read twice.
+bool Executor::twins() const {
+  return gpu_.info().twins && rows_ > 4 && config_.hidden > kMostColsOfEight &&
+         config_.hidden <= kMostTurns * kTurnCols;
 }
 
 Input Executor::plain(const Field& field, int cols) {
@@ -171,7 +179,11 @@ void Executor::per_layer_inputs() {
 void Executor::qkv(int layer, bool queries) {
   const DeviceLayer& matrices = device_layer(layer);
   Job job = new_job();
-  const Input in = take_stream();
+  Input in = take_stream();
+  if (twins() && in.branch == nullptr && in.squares == nullptr) {  // the first layer
+    in.squares = squares_;
+    building_->add(StepKind::kSum, SumJob{.rows = rows_, .in = in}, mark_);
+  }
   if (queries) add(job, matrices.q, in, query_);
   if (matrices.k.present()) add(job, matrices.k, in, key_);
   if (matrices.v.present()) add(job, matrices.v, in, value_);

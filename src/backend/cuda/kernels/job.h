@@ -154,6 +154,7 @@ struct alignas(16) JobFrame {
   int segment_count = 0;
   int blocks = 0;         // of all segments
   bool stacked = false;   // some segment reads a list
+  bool twins = false;     // its tiles shall be shared by twins (twins.h), where they can be
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
   int passes = 0;

@@ -177,8 +177,11 @@ __device__ __noinline__ inline void sum_rows(int arguments, int now) {
   const auto& job = reinterpret_cast<const SumJob&>(shared_at<const Phase>(phase_at(step.plan, now))->body);
   Meeting meeting{now};
   for (int row = block_here(); row < job.rows; row += static_cast<int>(gridDim.x)) {
-    if (branch_of(job.in) == Branch::kChoices) {
+    const Branch branch = branch_of(job.in);
+    if (branch == Branch::kChoices) {
       sum_row<Branch::kChoices>(step, meeting, job.in, row);
+    } else if (branch == Branch::kNone) {  // only its squares are wanted
+      sum_row<Branch::kNone>(step, meeting, job.in, row);
     } else {
       sum_row<Branch::kRow>(step, meeting, job.in, row);
     }

@@ -3,8 +3,6 @@
 namespace slip::backend::cuda {
 namespace {
 
-constexpr int kLeastRows = 3;  // of fewer, staging is a small part of the product
-
 /// Neither twin sees a whole row, so nothing may have to be added to it, and its squares must be known. Of a
 /// stack the rows of a block's share of matrices are few already.
 bool suits_twins(const Segment& segment) {
@@ -18,7 +16,7 @@ bool suits_twins(const Segment& segment) {
 }  // namespace
 
 bool suits_twins(const Job& job, const GpuInfo& gpu) {
-  if (!gpu.twins || gpu.processors % 2 != 0 || job.rows < kLeastRows || job.segment_count == 0) return false;
+  if (!job.twins || !gpu.twins || gpu.processors % 2 != 0 || job.segment_count == 0) return false;
   if (2 * job.segment_count > kMaxSegments || 2 * job.segment_count > gpu.processors) return false;
   for (int i = 0; i < job.segment_count; ++i) {
     if (!suits_twins(job.segments[i])) return false;

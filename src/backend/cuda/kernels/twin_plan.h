@@ -6,7 +6,7 @@
 
 namespace slip::backend::cuda {
 
-/// Whether twins can take a product, and it is worth it.
+/// Whether twins shall and can take a product.
 bool suits_twins(const Job& job, const GpuInfo& gpu);
 
 /// Each segment of a job, whose blocks are pairs, as one of each half of the columns.
