@@ -117,7 +117,6 @@ void Executor::plan_memory(Carver& carver) {
   input_stride_ = padded(padded(input_cols_) + table_cols_);
   streams_[0] = field(h);
   streams_[1] = field(h);
-  squares_ = carver.take<float>(size_t{kMaxRows} * kWarps);
   projected_ = field(h, kMaxRows * kMaxSlices);
   query_ = field(widest_q);
   key_ = field(widest_kv);

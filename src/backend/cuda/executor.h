@@ -148,7 +148,6 @@ class Executor {
 
   Job new_job() const;
   /// The stream as input of the next product, which also makes a pending sum and keeps it.
-  bool twins() const;
   Input take_stream();
   bool sums_first(const Input& in) const;
   bool bunches(const PackedMatrix& expert_down) const;
@@ -204,7 +203,6 @@ class Executor {
   Found* found_ = nullptr;  // of the pick: see PickJob
   uint32_t *picked_ = nullptr, *damaged_ = nullptr;
   MatrixList* list_ = nullptr;
-  float* squares_ = nullptr;  // of the stream's rows: Input::squares
   float* partials_ = nullptr;
   float* partial_weights_ = nullptr;
   float* shares_ = nullptr;     // of experts, [row][kMaxChosen]

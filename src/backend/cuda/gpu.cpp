@@ -69,8 +69,7 @@ GpuInfo gpu_info(int device) {
           .major = properties.major,
           .minor = properties.minor,
           .memory = properties.totalGlobalMem,
-          .shared_bytes = properties.sharedMemPerBlockOptin - kSharedKept,
-          .twins = properties.major >= 9};
+          .shared_bytes = properties.sharedMemPerBlockOptin - kSharedKept};
 }
 
 size_t gpu_free_bytes(int device) {

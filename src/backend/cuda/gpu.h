@@ -17,7 +17,6 @@ struct GpuInfo {
   int major = 0, minor = 0;  // compute capability
   size_t memory = 0;         // bytes on the card
   size_t shared_bytes = 0;   // of shared memory that one block can have
-  bool twins = false;        // two blocks can see each other's: clusters
 };
 
 /// Throws Error(kRuntime) with `sentence`. Here because device compilers choke on the formatting library.
@@ -74,9 +73,6 @@ class Gpu {
 
   const GpuInfo& info() const { return info_; }
   int device() const { return device_; }
-
-  /// Where it turns out that not all blocks of a kernel find room in pairs.
-  void forgo_twins() { info_.twins = false; }
 
   void to_device(std::byte* device, const void* host, size_t bytes);
   void to_host(void* host, const std::byte* device, size_t bytes);

@@ -39,7 +39,7 @@ void require_supported(const Matrix& matrix) {
 // eight rows where the model's other matrices, which have a column for every row of this one, allow it, else
 // all weights are read twice for five rows. And with fewer tiles than this there is not enough work for every
 // multiprocessor unless the columns are shared out too.
-constexpr int64_t kMostSliceCols = 5376, kFewTiles = 264, kLeastSliceCols = 2048;
+constexpr int64_t kMostSliceCols = 5376, kMostColsOfEight = 3840, kFewTiles = 264, kLeastSliceCols = 2048;
 
 int slices_for(const Matrix& matrix, int64_t tiles) {
   const int64_t most = matrix.rows <= kMostColsOfEight ? kMostColsOfEight : kMostSliceCols;
@@ -67,14 +67,12 @@ int parts_for(const PackedMatrix& packed) {
   const auto sums = [&](int parts) {
     return parts == 16 ? 1.0 : parts == 8 ? eight : parts == 1 ? 0.3 : parts == 2 ? 0.2 : 0;
   };
-  // One part costs a head, which alone would have it, 1 % less; but twins (kernels/twins.h) need two.
-  const int least = packed.pieces % 2 == 0 ? 2 : 1;
-  int best = least;
+  int best = 1;
   double lowest = 0;
-  for (int parts = least; parts <= std::min(kWarps, packed.pieces); parts *= 2) {
+  for (int parts = 1; parts <= std::min(kWarps, packed.pieces); parts *= 2) {
     const int slots = kWarps / parts, rounds = (most + slots - 1) / slots;
     const double cost = rounds * (piece * ((packed.pieces + parts - 1) / parts) + round) + sums(parts);
-    if (parts == least || cost < lowest) {
+    if (parts == 1 || cost < lowest) {
       lowest = cost;
       best = parts;
     }

@@ -26,7 +26,6 @@ namespace slip::backend::cuda {
 inline constexpr int kWarps = 16;  // of a block
 inline constexpr int kPaddedCols = 64;
 inline constexpr int kMaxSlices = 4;
-inline constexpr int kMostColsOfEight = 3840;  // of which eight rows find room in shared memory
 
 enum class Format : int { kBf16, kAffine8, kAffine4 };
 
@@ -87,19 +86,6 @@ struct PackedMatrix {
     PackedMatrix one = *this;
     one.slices = 1;
     one.data = data + i * matrix_bytes();
-    return one;
-  }
-  /// Whether its columns can be cut in two between two parts, of as many pieces each.
-  constexpr bool has_halves() const { return parts % 2 == 0 && pieces % 2 == 0; }
-  /// Half of the columns as a matrix of its own: the first parts lie before the others.
-  constexpr PackedMatrix half(int i) const {
-    PackedMatrix one = *this;
-    one.parts = parts / 2;
-    one.pieces = pieces / 2;
-    const int before = one.padded_cols(), before_bytes = one.pieces * piece_bytes;
-    one.cols = i == 0 ? before : cols - before;
-    one.tile_bytes = i == 0 ? before_bytes : tile_bytes - before_bytes;
-    if (i != 0) one.data += static_cast<int64_t>(before_bytes) * tiles;
     return one;
   }
 };

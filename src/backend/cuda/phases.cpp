@@ -71,15 +71,7 @@ Job Executor::new_job() const {
   job.rows = rows_;
   job.list = list_;
   job.list_number = list_number_;
-  job.twins = twins();
   return job;
-}
-
-/// Whether products shall be shared by twins: where one block has no room for so many rows of this model, so
-/// that weights would be read twice.
-bool Executor::twins() const {
-  return gpu_.info().twins && rows_ > 4 && config_.hidden > kMostColsOfEight &&
-         config_.hidden <= kMostTurns * kTurnCols;
 }
 
 Input Executor::plain(const Field& field, int cols) {
@@ -110,11 +102,9 @@ Input Executor::take_stream() {
   }
   pending_ = {};
   if (!sums_first(in)) return in;
-  in.squares = squares_;
   building_->add(StepKind::kSum, SumJob{.rows = rows_, .in = in}, mark_);
   Input sum = plain(stream_, config_.hidden);
   sum.epsilon = config_.norm_epsilon;
-  sum.squares = squares_;
   return sum;
 }
 
@@ -179,11 +169,7 @@ void Executor::per_layer_inputs() {
 void Executor::qkv(int layer, bool queries) {
   const DeviceLayer& matrices = device_layer(layer);
   Job job = new_job();
-  Input in = take_stream();
-  if (twins() && in.branch == nullptr && in.squares == nullptr) {  // the first layer
-    in.squares = squares_;
-    building_->add(StepKind::kSum, SumJob{.rows = rows_, .in = in}, mark_);
-  }
+  const Input in = take_stream();
   if (queries) add(job, matrices.q, in, query_);
   if (matrices.k.present()) add(job, matrices.k, in, key_);
   if (matrices.v.present()) add(job, matrices.v, in, value_);

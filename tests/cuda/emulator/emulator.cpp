@@ -44,7 +44,7 @@ namespace {
 // Not a power of two: the tops of all stacks would compete for the same lines of the caches.
 constexpr size_t kStackBytes = (size_t{64} << 10) + 17 * 64;
 
-enum class State { kReady, kAtWarp, kAtBlock, kAtTwins, kAtGrid, kDone };
+enum class State { kReady, kAtWarp, kAtBlock, kAtGrid, kDone };
 enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad, kLoadTransposed };
 
 struct Block;
@@ -77,12 +77,7 @@ struct Block {
   std::vector<std::byte> shared;
   Gathering gatherings[16];
   BulkCopies bulk;
-  int at_block = 0, at_twins = 0, done = 0;
-
-  std::byte* memory() {
-    std::byte* start = shared.data();
-    return start + (128 - reinterpret_cast<uintptr_t>(start) % 128) % 128;
-  }
+  int at_block = 0, done = 0;
 };
 
 struct Machine {
@@ -169,11 +164,12 @@ void meet(Meeting meeting) {
 
 /// Lets the threads of a block go on as far as they can; true if one did.
 bool advance(Block& block) {
+  std::byte* start = block.shared.data();
   place = {.thread = 0,
            .block = block.index,
            .blocks = machine.grid,
            .threads = machine.block_threads,
-           .shared = block.memory()};
+           .shared = start + (128 - reinterpret_cast<uintptr_t>(start) % 128) % 128};
   const int count = machine.block_threads;
   bool moved = false;
   for (int warp = 0; warp < count / kLanes; ++warp) {
@@ -196,21 +192,6 @@ bool advance(Block& block) {
     moved = true;
   }
   return moved;
-}
-
-/// Twins that have met go on; true if some did.
-bool release_twins() {
-  bool released = false;
-  for (size_t i = 0; i + 1 < machine.blocks.size(); i += 2) {
-    Block *first = &machine.blocks[i], *second = first + 1;
-    if (first->at_twins < machine.block_threads || second->at_twins < machine.block_threads) continue;
-    for (Block* twin : {first, second}) {
-      twin->at_twins = 0;
-      for (Thread& thread : twin->threads) thread.state = State::kReady;
-    }
-    released = true;
-  }
-  return released;
 }
 
 /// Whoever waits for other blocks looks again.
@@ -236,7 +217,6 @@ void run_blocks() {
       working |= block.done < machine.block_threads;
     }
     if (!working) break;
-    moved |= release_twins();
     if (!wake_waiting() && !moved) broken("no thread can go on");
     if (++rounds > 10000000) broken("blocks wait for one another");
   }
@@ -269,15 +249,6 @@ void sync_some(int number, int threads) {
 }
 void arrive_some(int number, int threads) {
   gather(number, threads, false);
-}
-void sync_twins() {
-  ++machine.running->block->at_twins;
-  leave(State::kAtTwins);
-}
-std::byte* twin_memory(int which) {
-  const auto first = static_cast<size_t>(machine.running->block->index) / 2 * 2;  // all run together
-  if (first + 1 >= machine.blocks.size()) broken("a block has no twin");
-  return machine.blocks[first + static_cast<size_t>(which)].memory();
 }
 void grid_await() {
   leave(State::kAtGrid);
@@ -379,7 +350,7 @@ void run_wave(int first, int count, size_t shared_bytes) {
   for (int b = 0; b < count; ++b) {
     Block& block = machine.blocks[static_cast<size_t>(b)];
     block.index = first + b;
-    block.at_block = block.at_twins = block.done = 0;
+    block.at_block = block.done = 0;
     block.bulk = {};
     for (Gathering& gathering : block.gatherings) gathering = {};
     block.threads.resize(static_cast<size_t>(threads));

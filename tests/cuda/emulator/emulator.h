@@ -57,9 +57,6 @@ void sync_threads();
 void sync_warp();
 void sync_some(int number, int threads);
 void arrive_some(int number, int threads);
-/// Blocks 2 i and 2 i + 1 meet; and the shared memory of the first or the second of them.
-void sync_twins();
-std::byte* twin_memory(int which);
 int shuffle_from(int value, int lane);
 void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void load_transposed(uint32_t (&out)[4], const void* row);

@@ -35,8 +35,7 @@ GpuInfo gpu_info(int) {
           .major = 9,
           .minor = 0,
           .memory = size_t{1} << 34,
-          .shared_bytes = 227 << 10,
-          .twins = true};
+          .shared_bytes = 227 << 10};
 }
 size_t gpu_free_bytes(int) {
   return size_t{1} << 33;

@@ -79,11 +79,9 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
     duty.shares = shares.number(segment, turn->run.count);
     const int results = turn->rounds << (segment.slots_log + results_log_of(segment));
     const bool keeps = (duty.kind & Duty::kKeeps) != 0;
-    if (!keeps && !bunch && segment.twin < 0 && results << segment.space.rows_log <= 32)
-      duty.kind |= Duty::kFew;
+    if (!keeps && !bunch && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
   if (bunch) duty.kind |= Duty::kBunch;
-  if (segment.twin >= 0) duty.kind |= Duty::kTwin;
   if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;
@@ -116,8 +114,8 @@ DutyTable duties_of(const std::vector<Job>& jobs, int blocks, int skipped) {
       Duty& duty = duties.emplace_back();
       duty.kind = Duty::kKnown;  // nothing to do
       for (int s = 0; s < job.segment_count; ++s) {
-        if (has_block(job.segments[s], block))
-          duty = duty_of(job, s, own_number(job.segments[s], block), skipped, shares);
+        const int own = block - job.segments[s].first_block;
+        if (own >= 0 && own < job.segments[s].blocks) duty = duty_of(job, s, own, skipped, shares);
       }
       if (learns) duty.kind |= Duty::kLearns;
       if (learns && stages_along(job, duty)) duty.kind |= Duty::kStagesAlong;

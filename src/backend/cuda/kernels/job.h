@@ -59,10 +59,6 @@ struct Input {
   int64_t keep_stride = 0;
   float* tap = nullptr;
   int64_t tap_stride = 0;
-  // [row of the step][kWarps]: squares of x, added up as the warps of a block have them. Whoever keeps x in a
-  // phase of its own leaves them for those that read it then; null = nobody has.
-  float* squares = nullptr;
-  int all_cols = 0;  // of the row, where `cols` are half of them (Segment::twin); else 0
   // Row n is row n * slots + (its slot for the matrix at hand) of `rows`, and nothing where it did not choose
   // it.
   int slots = 0;
@@ -94,9 +90,6 @@ struct alignas(16) Segment {
   PackedMatrix matrix;
   // StepList::add_product() fills this in.
   int first_block = 0, blocks = 0;
-  // Which half of the columns this is, where two blocks, twins, share tiles (twins.h); then `blocks` counts
-  // pairs of them. -1 = it is all columns.
-  int twin = -1;
   int parts_log = 0, slots_log = 4;  // of the warps that share a tile, and of groups of them
   Input in;
   bool normed = false;
@@ -126,17 +119,7 @@ struct alignas(16) Segment {
   Space space;
 };
 
-/// Which of a segment's blocks, or pairs of twins, a block belongs to.
-constexpr int own_number(const Segment& segment, int block) {
-  return (block - segment.first_block) >> (segment.twin < 0 ? 0 : 1);
-}
-constexpr bool has_block(const Segment& segment, int block) {
-  const int own = own_number(segment, block);
-  return own >= 0 && own < segment.blocks &&
-         (segment.twin < 0 || (block - segment.first_block) % 2 == segment.twin);
-}
-
-inline constexpr int kMaxSegments = 8;
+inline constexpr int kMaxSegments = 4;
 
 /// The experts of each row from its scores (expert_list.h): every block chooses for itself, and one of them
 /// leaves the shares for whoever adds up what the experts gave.
@@ -154,7 +137,6 @@ struct alignas(16) JobFrame {
   int segment_count = 0;
   int blocks = 0;         // of all segments
   bool stacked = false;   // some segment reads a list
-  bool twins = false;     // its tiles shall be shared by twins (twins.h), where they can be
   int rows = 0;           // of the step
   int rows_per_pass = 0;  // as many as shared memory holds
   int passes = 0;
@@ -272,12 +254,12 @@ struct alignas(16) Duty {
   // Known: the tiles are. Learns: the list is made when the product begins. Keeps: the normed rows are this
   // block's to keep. Simple: all of it is one turn, `turn`, whose sums wait for one barrier. One row: and the
   // turn has one row, which there is a way to stage for. Few: its results are those of a single warp, and
-  // nothing is kept. Eights: weights are of 8 bits. Bunch: see Segment::bunch_shares. Twin: Segment::twin.
+  // nothing is kept. Eights: weights are of 8 bits. Bunch: see Segment::bunch_shares.
   static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4, kSimple = 8, kOneRow = 16, kFew = 32,
                        kEights = 128;
   static constexpr int kNotStaged = 64;         // a benchmark's
   static constexpr int kStagesAlong = 1 << 22;  // the row is staged while the list is made
-  static constexpr int kBunch = 1 << 23, kTwin = 1 << 24;
+  static constexpr int kBunch = 1 << 23;
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.
   static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;

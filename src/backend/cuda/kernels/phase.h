@@ -60,7 +60,6 @@ struct StepArguments {
   long long* clocks =
       nullptr;  // [1 + phase][2]: when block 0 was done, and when all were; null = not asked for
   StuckReport* stuck = nullptr;  // where a thread that waits too long says so
-  int twins = 0;                 // not 0: blocks are started in pairs (twins.h)
   SharedPlan plan;
 };
 
@@ -119,7 +118,6 @@ class StepList {
   std::vector<Part> parts_;
   int started_ = 0;  // phases, the last time
   int tiles_ = 1;    // column tiles of four rows
-  bool twins_ = false;
   SharedPlan plan_;
   DeviceMemory memory_;
   size_t jobs_at_ = 0, duties_at_ = 0, shares_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;

@@ -19,7 +19,7 @@ namespace slip::backend::cuda {
 /// of its warps.
 __device__ __forceinline__ void prefetch_norms(const Segment& segment) {
   constexpr int kLine = 32;  // floats
-  const int lane = thread_here() % 32, own = own_number(segment, block_here());
+  const int lane = thread_here() % 32, own = block_here() - segment.first_block;
   const Mixture& mixture = segment.in.mixture;
   const float* norm = lane % 4 == 0   ? segment.norm
                       : lane % 4 == 1 ? segment.in.branch_norm

@@ -82,14 +82,6 @@ __device__ __forceinline__ float sum_parts(const float* from, int parts, int str
   return sum;
 }
 
-/// The norm's factor for a row that was kept before it was known.
-__device__ __forceinline__ void scale_kept(const Segment& segment, int kept, float factor) {
-  float* row = segment.keep_normed + kept * segment.keep_normed_stride;
-  for (int col = thread_here() * 4; col < segment.in.cols; col += kTurnCols) {
-    for (int i = 0; i < 4 && col + i < segment.in.cols; ++i) row[col + i] *= factor;
-  }
-}
-
 /// Of a tile, of one row.
 __host__ __device__ constexpr int results_log_of(const Segment& segment) {
   return segment.matrix.subtiles == 1 || segment.matrix.pair ? 4 : 5;

@@ -66,10 +66,6 @@ struct RowSum {
       keep(in.tap, in.tap_stride, row, left);
     }
   }
-  /// Then: their squares, for those who read what was kept (Input::squares).
-  __device__ __forceinline__ void keep_squares(int row) const {
-    if (in.squares != nullptr) leave_squares(in.squares, x, row);
-  }
 
   __device__ __forceinline__ void keep(float* to, int64_t stride, int row, int left) const {
     if (to == nullptr) return;
@@ -169,7 +165,6 @@ __device__ __forceinline__ void sum_row(const StepArguments& step, const Meeting
   sum.aim(row, row);
   meeting.hold(step);
   sum.sum_up(0, 1, row, true);
-  sum.keep_squares(row);
 }
 /// Phase `now`: each row by a block of its own. Not inlined: only several rows need it.
 __device__ __noinline__ inline void sum_rows(int arguments, int now) {
@@ -177,11 +172,8 @@ __device__ __noinline__ inline void sum_rows(int arguments, int now) {
   const auto& job = reinterpret_cast<const SumJob&>(shared_at<const Phase>(phase_at(step.plan, now))->body);
   Meeting meeting{now};
   for (int row = block_here(); row < job.rows; row += static_cast<int>(gridDim.x)) {
-    const Branch branch = branch_of(job.in);
-    if (branch == Branch::kChoices) {
+    if (branch_of(job.in) == Branch::kChoices) {
       sum_row<Branch::kChoices>(step, meeting, job.in, row);
-    } else if (branch == Branch::kNone) {  // only its squares are wanted
-      sum_row<Branch::kNone>(step, meeting, job.in, row);
     } else {
       sum_row<Branch::kRow>(step, meeting, job.in, row);
     }

@@ -93,19 +93,15 @@ __device__ __forceinline__ float norm_factor(float sum, int cols, float epsilon)
 __device__ __forceinline__ float* partial_of(float* partial, int row, int warp) {
   return partial + row * kWarps + warp;
 }
-/// Their sum; warps are added up in their order.
-__device__ __forceinline__ float sum_of_warps(const float4 (&part)[kWarps / 4]) {
-  float sum = 0;
-#pragma unroll
-  for (int w = 0; w < kWarps / 4; ++w) sum = (((sum + part[w].x) + part[w].y) + part[w].z) + part[w].w;
-  return sum;
-}
-/// 1 / rms of a row, from these.
+/// 1 / rms of a row, from these; warps are added up in their order.
 __device__ __forceinline__ float row_factor(const float* partial, int row, int cols, float epsilon) {
   float4 part[kWarps / 4];
 #pragma unroll
   for (int w = 0; w < kWarps / 4; ++w) part[w] = reinterpret_cast<const float4*>(partial + row * kWarps)[w];
-  return norm_factor(sum_of_warps(part), cols, epsilon);
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps / 4; ++w) sum = (((sum + part[w].x) + part[w].y) + part[w].z) + part[w].w;
+  return norm_factor(sum, cols, epsilon);
 }
 /// What four columns add to the sum of their group.
 __device__ __forceinline__ float sum_of(float4 x) {

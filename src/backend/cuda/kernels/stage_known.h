@@ -220,11 +220,6 @@ __device__ __forceinline__ int source_of(const Input& in, const int8_t* chosen, 
   return slot < 0 ? -1 : rows.first * in.slots + slot;
 }
 
-/// Whether it is this block's to keep what it has of the rows: the first one's, and its twin's.
-__device__ __forceinline__ bool keeps_rows(const Segment& segment) {
-  return block_here() == max(segment.twin, 0);
-}
-
 /// Rows of a pass, kRows at a time, in way kWay. What does not depend on other blocks is read before they are
 /// met.
 template <int kTiles, int kWay, int kRows>
@@ -233,13 +228,12 @@ __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segm
   some.load_weights();
   some.aim(source_of(segment.in, how.chosen(), how.rows), how.rows.first);
   how.meet_others();
-  const bool keeps = kRows == 1 ? block_here() == 0 : keeps_rows(segment);
   if constexpr (kTiles == 1 && kRows != 2) {  // all of them
-    some.run(0, how.rows.count, how.rows.first, keeps);
+    some.run(0, how.rows.count, how.rows.first, block_here() == 0);
   } else {
 #pragma unroll 1
     for (int n = 0; n < how.rows.count; n += kRows)
-      some.run(n, how.rows.count - n, how.rows.first + n, keeps);
+      some.run(n, how.rows.count - n, how.rows.first + n, block_here() == 0);
   }
 }
 
@@ -277,7 +271,7 @@ __device__ __noinline__ void stage_any(const Segment* staged, int arguments, Mee
   const Staging how{*shared_at<const StepArguments>(arguments), meeting, rows, stage, kind};
   if (stage_in_way<kTiles, false>(how, segment)) return;
   how.meet_others();
-  Stager<kTiles, 4, 1> stager{segment, how.chosen(), rows, stage, keeps_rows(segment), how.partial()};
+  Stager<kTiles, 4, 1> stager{segment, how.chosen(), rows, stage, block_here() == 0, how.partial()};
   if (stager.at_once()) {
     stager.run_once();
   } else {

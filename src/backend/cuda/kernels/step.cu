@@ -11,7 +11,6 @@
 #include "backend/cuda/kernels/shared_plan.h"
 #include "backend/cuda/kernels/stage_known.h"
 #include "backend/cuda/kernels/turn.h"
-#include "backend/cuda/kernels/twin_plan.h"
 #include "base/check.h"
 
 namespace slip::backend::cuda {
@@ -19,14 +18,6 @@ namespace {
 
 StepKernel kernel_for(int tiles) {
   return tiles == 1 ? narrow_step() : tiles == 2 ? middle_step() : wide_step();
-}
-
-Shape shape_of_step(const Gpu& gpu, size_t shared_bytes, bool twins) {
-  return {.blocks = gpu.info().processors,
-          .threads = kBlockThreads,
-          .shared_bytes = shared_bytes,
-          .together = true,
-          .twins = twins};
 }
 
 /// Attention in two teams, or not, where it can be.
@@ -61,28 +52,6 @@ double tile_overhead(const Job& job) {
   return !job.stacked || job.rows < 3 ? 0 : 1024.0 * job.rows * std::min(job.rows, 8);
 }
 
-/// What follows from the shape of a segment and its rows.
-void settle(const Job& job, Segment& segment, int listed) {
-  if (segment.in.cols % 4 != 0)
-    fail_gpu("the CUDA kernels take rows of a multiple of 4 columns, and this model has some of " +
-             std::to_string(segment.in.cols) + "; use --device cpu");
-  const bool bunched = segment.bunch_shares != nullptr;
-  if (bunched) {
-    // All rows of a bunch as one, with zeros between them.
-    segment.bunch_pieces = static_cast<int>(segment.in.stride) / piece_cols(segment.matrix.format);
-    segment.in.cols = kBunch * static_cast<int>(segment.in.stride);
-    SLIP_CHECK(segment.in.stride % piece_cols(segment.matrix.format) == 0 &&
-               segment.bunch_pieces >= segment.matrix.pieces);
-  }
-  SLIP_CHECK(!bunched || (job.rows == 1 && listed % kBunch == 0 && segment.matrix.parts <= kWarps / kBunch));
-  segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
-  segment.slots_log = slots_log_of(segment.matrix.parts, bunched);
-  segment.staging = staging_of(segment);
-  SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
-  SLIP_CHECK(segment.in.slots == 0 || (segment.in.branch == nullptr && !segment.normed));
-  segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
-}
-
 /// Of a block of the segment.
 int most_tiles(const Segment& segment) {
   return segment.blocks == 0 ? 0 : (segment.matrix.tiles + segment.blocks - 1) / segment.blocks;
@@ -96,12 +65,7 @@ int pick_chunks(const Gpu& gpu, int rows, int size) {
 }
 
 void prepare_steps(Gpu& gpu) {
-  for (const int tiles : {1, 2, 4}) {
-    allow_shared(kernel_for(tiles), gpu.info().shared_bytes);
-    if (gpu.info().twins &&
-        !can_launch(gpu, shape_of_step(gpu, gpu.info().shared_bytes, true), kernel_for(tiles)))
-      gpu.forgo_twins();
-  }
+  for (const int tiles : {1, 2, 4}) allow_shared(kernel_for(tiles), gpu.info().shared_bytes);
 }
 
 void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
@@ -113,12 +77,33 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
             static_cast<double>(segment.matrix.tiles) * tile_overhead(job)) *
            (segment.matrix.count > 1 ? listed : 1);
   };
-  for (int i = 0; i < job.segment_count; ++i) job.stacked |= job.segments[i].matrix.count > 1;
+  for (int i = 0; i < job.segment_count; ++i) {
+    Segment& segment = job.segments[i];
+    if (segment.in.cols % 4 != 0)
+      fail_gpu("the CUDA kernels take rows of a multiple of 4 columns, and this model has some of " +
+               std::to_string(segment.in.cols) + "; use --device cpu");
+    const bool bunched = segment.bunch_shares != nullptr;
+    if (bunched) {
+      // All rows of a bunch as one, with zeros between them.
+      segment.bunch_pieces = static_cast<int>(segment.in.stride) / piece_cols(segment.matrix.format);
+      segment.in.cols = kBunch * static_cast<int>(segment.in.stride);
+      SLIP_CHECK(segment.in.stride % piece_cols(segment.matrix.format) == 0 &&
+                 segment.bunch_pieces >= segment.matrix.pieces);
+    }
+    SLIP_CHECK(!bunched ||
+               (job.rows == 1 && listed % kBunch == 0 && segment.matrix.parts <= kWarps / kBunch));
+    segment.parts_log = std::countr_zero(static_cast<unsigned>(segment.matrix.parts));
+    segment.slots_log = slots_log_of(segment.matrix.parts, bunched);
+    segment.staging = staging_of(segment);
+    SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
+    SLIP_CHECK(segment.in.slots == 0 || (segment.in.branch == nullptr && !segment.normed));
+    segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
+    job.stacked |= segment.matrix.count > 1;
+  }
   double total = 0;
   for (int i = 0; i < job.segment_count; ++i) total += cost_of(job.segments[i]);
-  // Each segment its share, at least one block, or pair of twins; the rounding falls on the largest.
-  const bool twins = suits_twins(job, gpu.info());
-  const int processors = gpu.info().processors / (twins ? 2 : 1);
+  // Each segment its share, at least one block; the rounding falls on the largest.
+  const int processors = gpu.info().processors;
   int left = processors, largest = 0;
   for (int i = 0; i < job.segment_count; ++i) {
     Segment& segment = job.segments[i];
@@ -139,9 +124,6 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
   job.matrices = listed;
   if (next > processors)
     fail_gpu("a product has more matrices than this GPU has multiprocessors; use --device cpu");
-  if (twins) job = shared_by_twins(job);
-  twins_ |= twins;
-  for (int i = 0; i < job.segment_count; ++i) settle(job, job.segments[i], listed);
   Phase phase;
   phase.kind = StepKind::kProduct;
   phase.product = static_cast<int>(jobs_.size());
@@ -242,12 +224,16 @@ void StepList::start(Gpu& gpu, const Step* state, bool timed, int skipped, int p
   if (timed) step.clocks = reinterpret_cast<long long*>(memory_.data() + clocks_at_);
   step.stuck = gpu.stuck();
   step.plan = plan_;
-  step.twins = twins_;
   if ((skipped & kSkipStream) != 0) step.plan.parity_flip = 0;
+  const int blocks = gpu.info().processors;
   if (timed) gpu.mark(0);
-  const Shape shape = shape_of_step(gpu, static_cast<size_t>(plan_.end), twins_);
-  launch(gpu, shape, kernel_for(tiles_), step);
-  arrived_ += static_cast<uint32_t>(shape.blocks) * static_cast<uint32_t>(started_);
+  launch(gpu,
+         {.blocks = blocks,
+          .threads = kBlockThreads,
+          .shared_bytes = static_cast<size_t>(plan_.end),
+          .together = true},
+         kernel_for(tiles_), step);
+  arrived_ += static_cast<uint32_t>(blocks) * static_cast<uint32_t>(started_);
   if (timed) gpu.mark(1);
 }
 

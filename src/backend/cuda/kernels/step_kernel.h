@@ -165,7 +165,6 @@ __device__ __forceinline__ void run_step(const StepArguments& step) {
   }
   copy_wait<0>();
   if (step.clocks != nullptr && block_here() == 0) meet(step, at);
-  if (step.twins != 0) meet_twin();  // nobody leaves while the other may read his sums
 }
 
 }  // namespace slip::backend::cuda

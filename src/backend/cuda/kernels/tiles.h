@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/piece.h"
-#include "backend/cuda/kernels/twins.h"
+#include "backend/cuda/kernels/results.h"
 
 namespace slip::backend::cuda {
 
@@ -140,11 +140,16 @@ __device__ __forceinline__ void multiply_any(const SharedPlan& plan, int way, co
   }
 }
 
-/// Rows that were kept before their factors were known.
+/// The norm's factor of rows that were kept before it was known.
 __device__ __noinline__ inline void finish_kept(const Segment* kept, StagedRows rows, const float* partial) {
   const Segment& segment = *kept;
-  for (int n = 0; n < rows.count; ++n)
-    scale_kept(segment, rows.first + n, row_factor(partial, n, segment.in.cols, segment.in.epsilon));
+  for (int n = 0; n < rows.count; ++n) {
+    const float scale = row_factor(partial, n, segment.in.cols, segment.in.epsilon);
+    float* row = segment.keep_normed + (rows.first + n) * segment.keep_normed_stride;
+    for (int col = static_cast<int>(threadIdx.x) * 4; col < segment.in.cols; col += kTurnCols) {
+      for (int i = 0; i < 4 && col + i < segment.in.cols; ++i) row[col + i] *= scale;
+    }
+  }
 }
 
 /// More weights under way, where those of this turn are not all: most rings were filled when the product
@@ -218,9 +223,11 @@ __device__ __forceinline__ void bring_shares(const SharedPlan& plan, const Segme
   copy_commit();
 }
 /// As finish_rounds(), of a bunch of a single row's experts: what they give is weighted with their shares and
-/// added up, in their order.
-__device__ __forceinline__ void finish_bunch(const Segment& segment, const TileTurn& turn, int first, int end,
-                                             int sums, int shares) {
+/// added up, in their order. Not inlined: few products need it.
+__device__ __noinline__ inline void finish_bunch(const Segment* bunch, const TileTurn* at, int first, int end,
+                                                 int sums, int shares) {
+  const Segment& segment = *bunch;
+  const TileTurn& turn = *at;
   const int results_log = results_log_of(segment), slots_log = segment.slots_log,
             parts_log = segment.parts_log, results = (end - first) << (slots_log + results_log);
   float* out = segment.out + turn.run.listed / kBunch * static_cast<int>(segment.out_stride);
@@ -255,18 +262,6 @@ __device__ __forceinline__ void finish_bunch(const Segment& segment, const TileT
   }
 }
 
-/// What few products of a single row, or none, end with: finish_bunch() or finish_twin(). Not inlined.
-__device__ __noinline__ inline void finish_otherwise(int arguments, const TileTurn* turn, int first, int end,
-                                                     int sums, int kind) {
-  const SharedPlan& plan = shared_at<const StepArguments>(arguments)->plan;
-  const Segment& segment = job_here(plan).segment;
-  if ((kind & Duty::kTwin) != 0) {
-    finish_twin(plan, segment, *turn, first, end, sums, kind);
-  } else {
-    finish_bunch(segment, *turn, first, end, sums, plan.partial);
-  }
-}
-
 /// A simple turn (Duty::kSimple): its tiles times the staged rows, which are awaited here, and what becomes
 /// of the sums. The block arrives as soon as the results are written. What is not needed while the warp
 /// multiplies is read again from shared memory.
@@ -291,8 +286,8 @@ __device__ __forceinline__ void run_simple(const StepArguments& step, int kind) 
   const Segment& segment = shared_at<const OwnJob>(place->job)->segment;
   const TileTurn& turn = duty_at(plan, place->product).turn;
   const bool few = (kind & Duty::kFew) != 0;
-  if ((kind & (Duty::kBunch | Duty::kTwin)) != 0) [[unlikely]] {
-    finish_otherwise(plan.arguments, &turn, 0, turn.rounds, segment.space.sums, kind);
+  if (kTiles == 1 && (kind & Duty::kBunch) != 0) [[unlikely]] {
+    finish_bunch(&segment, &turn, 0, turn.rounds, segment.space.sums, plan.partial);
   } else {
     finish_rounds(plan, segment, turn, 0, turn.rounds, segment.space.sums, kind, few);
   }
@@ -335,7 +330,7 @@ __device__ __noinline__ void run_batches(int arguments, int kind) {
   const WarpShare share = load_words(&walk_here(plan)->share);
   Stream stream = load_stream(plan);
   fill_for(plan, share, way, stream);
-  const bool bunch = kTiles == 1 && (kind & Duty::kBunch) != 0, twin = (kind & Duty::kTwin) != 0;
+  const bool bunch = kTiles == 1 && (kind & Duty::kBunch) != 0;
   if (bunch) bring_shares(plan, job_here(plan).segment, walk_here(plan)->turn.run.listed);
   int done = 0;  // of the warp's tiles
   bool awaits = true;
@@ -363,8 +358,8 @@ __device__ __noinline__ void run_batches(int arguments, int kind) {
     if (last) tell_taken(stream);
     const int rounds_end = min(walk->turn.rounds, batch.round + segment.space.batch);
     const bool stacked = uniform(segment.matrix.count) > 1;
-    if (bunch || twin) {
-      finish_otherwise(plan.arguments, &walk->turn, batch.round, rounds_end, batch.sums, kind);
+    if (bunch) {
+      finish_bunch(&segment, &walk->turn, batch.round, rounds_end, batch.sums, plan.partial);
     } else if (stacked) {
       finish_chosen(plan, segment, walk->turn, batch.round, rounds_end, batch.sums);
     } else {
@@ -374,11 +369,7 @@ __device__ __noinline__ void run_batches(int arguments, int kind) {
     // With one half nobody may overtake; nor may the next turn's sums of squares, which finish_chosen()
     // reads.
     const int half_floats = segment.space.half_floats;
-    if (twin && half_floats == 0) {
-      meet_twin();
-    } else if (half_floats == 0 || (last && stacked)) {
-      __syncthreads();
-    }
+    if (half_floats == 0 || (last && stacked)) __syncthreads();
     __syncwarp();
     if (thread_here() % 32 == 0) {
       walk->round = batch.round + segment.space.batch;
