@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(384, 1) wgmma_rate(Rate* rate, float* out) {
     group_begin(raw);
 #pragma unroll
     for (int step = 0; step < 4; ++step)
-      group_mma_async<true>(raw, a,
-                            describe(address + (turn % 8 * 4 + step) * kTiles * 256 % 32768, 128, 256));
+      group_mma_async<true, false>(
+          raw, a, describe(address + (turn % 8 * 4 + step) * kTiles * 256 % 32768, 128, 256));
     group_commit();
     group_end(raw);
     if constexpr (kFolds) {
@@ -209,7 +209,7 @@ __global__ void both_ways(const uint32_t* a, const uint32_t* b, const float* c, 
     }
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     group_begin(two);
-    group_mma_async<true>(two, words, describe(address + step * 2048, 128, 256));
+    group_mma_async<true, false>(two, words, describe(address + step * 2048, 128, 256));
     group_commit();
     group_end(two);
 #endif

@@ -9,7 +9,7 @@ float to_float(F16 value) {
   const uint32_t exponent = (value.bits >> 10) & 0x1fu;
   const uint32_t mantissa = value.bits & 0x3ffu;
   if (exponent == 0) {  // zero and subnormals: mantissa * 2^-24 is exact in float
-    const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;
   }
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));

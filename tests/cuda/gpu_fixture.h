@@ -55,10 +55,10 @@ inline std::vector<float> noise(uint64_t seed, size_t count, float scale) {
   return values;
 }
 
-inline backend::cuda::PackedMatrix upload_matrix(backend::cuda::Gpu& gpu, const tensor::Matrix& source,
-                                                 int64_t rows, const tensor::Matrix* other,
-                                                 backend::cuda::DeviceMemory& memory) {
-  backend::cuda::PackedMatrix packed = backend::cuda::plan(source, rows, other);
+inline backend::cuda::PackedMatrix upload_matrix(
+    backend::cuda::Gpu& gpu, const tensor::Matrix& source, int64_t rows, const tensor::Matrix* other,
+    backend::cuda::DeviceMemory& memory, backend::cuda::RowsAs rows_as = backend::cuda::RowsAs::kPairs) {
+  backend::cuda::PackedMatrix packed = backend::cuda::plan(source, rows, other, rows_as);
   std::vector<std::byte> host(packed.bytes());
   ThreadPool pool(2);
   backend::cuda::pack(source, other, packed, 0, int64_t{packed.tiles} * packed.count, host.data(), pool);

@@ -59,7 +59,9 @@ TEST_P(CudaModel, AgreesWithTheReference) {
   constexpr int kJudged = 45, kLongest = 45;
   constexpr float kClear = 1e-3f;  // of scores, which are about 1
   const auto checkpoint = make_checkpoint(GetParam());
-  const double bound = checkpoint->config.experts > 0 ? 1e-2 : 1e-3;
+  // Rows that meet codes have 11 bits in dense models, 16 in mixtures; see Format.
+  const bool halves = checkpoint->config.experts == 0 && GetParam().bits < 16;
+  const double bound = halves ? 5e-3 : checkpoint->config.experts > 0 ? 1e-2 : 1e-3;
   Harness harness(*checkpoint, kv::Storage::kF32);
   const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
   reference::Forward forward(program);

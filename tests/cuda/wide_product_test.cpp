@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <ostream>
 #include <tuple>
 
 #include "backend/cuda/kernels/phase.h"
@@ -19,7 +20,11 @@ using test::OwnedMatrix;
 struct MatrixKind {
   const char* name;
   int bits, group;
+  RowsAs rows_as = RowsAs::kPairs;
 };
+void PrintTo(const MatrixKind& kind, std::ostream* to) {
+  *to << kind.name;
+}
 const MatrixKind kKinds[] = {
     {"bf16", 16, 1},
     {"affine4_group_32", 4, 32},
@@ -28,6 +33,10 @@ const MatrixKind kKinds[] = {
     {"affine8_group_32", 8, 32},
     {"affine8_group_64", 8, 64},
     {"affine8_group_128", 8, 128},
+    {"affine4_group_32_halves", 4, 32, RowsAs::kHalves},
+    {"affine4_group_64_halves", 4, 64, RowsAs::kHalves},
+    {"affine8_group_32_halves", 8, 32, RowsAs::kHalves},
+    {"affine8_group_64_halves", 8, 64, RowsAs::kHalves},
 };
 
 OwnedMatrix make(const MatrixKind& kind, int64_t rows, int64_t cols, uint64_t seed) {
@@ -42,7 +51,7 @@ class Subject {
       : gpu_(gpu), count_(count), cols_(static_cast<int>(cols)), stride_((cols + 3) / 4 * 4) {
     const OwnedMatrix source = make(kind, rows, cols, 11), up = make(kind, rows, cols, 12);
     if (sliced) {
-      packed_ = plan_sliced(source.matrix);
+      packed_ = plan_sliced(source.matrix, kind.rows_as);
       std::vector<std::byte> host(packed_.bytes());
       ThreadPool pool(2);
       pack(source.matrix, nullptr, packed_, 0, int64_t{packed_.tiles} * packed_.slices, host.data(), pool);
@@ -51,7 +60,8 @@ class Subject {
       gpu.finish();
       packed_.data = memory_.data();
     } else {
-      packed_ = test::upload_matrix(gpu, source.matrix, rows, pair ? &up.matrix : nullptr, memory_);
+      packed_ =
+          test::upload_matrix(gpu, source.matrix, rows, pair ? &up.matrix : nullptr, memory_, kind.rows_as);
     }
     stream_ = noise(23);
     branch_ = noise(24);
@@ -301,7 +311,7 @@ TEST_P(CudaWideProduct, GivesPairsOfAStackWhatTheirMatrixGivesAlone) {
   for (const bool pair : {false, true}) {
     DeviceMemory memory;
     const PackedMatrix stack =
-        test::upload_matrix(gpu(), source.matrix, kRows, pair ? &up.matrix : nullptr, memory);
+        test::upload_matrix(gpu(), source.matrix, kRows, pair ? &up.matrix : nullptr, memory, kind().rows_as);
     ASSERT_EQ(stack.count, Chosen::kMatrices);
     for (const int per_row : {1, Chosen::kEach}) {
       const int staged = Chosen::kPairs / per_row;

@@ -199,13 +199,13 @@ void put_piece(const Rows16& rows, const PackedMatrix& packed, int64_t piece, in
   const int groups = groups_of_piece(packed.format, packed.groups);
   put_scales(rows, piece * groups, groups, to + subtile * groups * 64);
   to += packed.subtiles * groups * 64;
-  if (packed.format == Format::kAffine8) return put_bytes(rows, piece * 4, to + subtile * 1024);
+  if (is_eights(packed.format)) return put_bytes(rows, piece * 4, to + subtile * 1024);
   put_nibbles(rows, piece * 8, to + subtile * 512);
   if (static_cast<int64_t>(packed.piece_bytes) * (piece + 1) <= packed.tile_bytes)
     put_nibbles(rows, piece * 8 + 4, to + (packed.subtiles + subtile) * 512);
 }
 
-PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other, int slices) {
+PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other, int slices, RowsAs rows_as) {
   require_supported(source);
   if (other != nullptr) {
     require_supported(*other);
@@ -217,7 +217,7 @@ PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other, int s
   MatrixShape shape{.rows = rows, .cols = source.cols, .pair = other != nullptr, .slices = slices};
   shape.count = static_cast<int>(source.rows / rows);
   if (source.encoding != Encoding::kFloat) {
-    shape.format = source.bits <= 4 ? Format::kAffine4 : Format::kAffine8;
+    shape.format = format_of(source.bits <= 4, rows_as);
     shape.groups = source.group == 32 ? 2 : 1;
   }
   return plan(shape);
@@ -247,12 +247,12 @@ PackedMatrix plan(const MatrixShape& shape) {
   return packed;
 }
 
-PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other) {
-  return plan(source, rows, other, 1);
+PackedMatrix plan(const Matrix& source, int64_t rows, const Matrix* other, RowsAs rows_as) {
+  return plan(source, rows, other, 1, rows_as);
 }
 
-PackedMatrix plan_sliced(const Matrix& source) {
-  return plan(source, source.rows, nullptr, slices_for(source, (source.rows + 15) / 16));
+PackedMatrix plan_sliced(const Matrix& source, RowsAs rows_as) {
+  return plan(source, source.rows, nullptr, slices_for(source, (source.rows + 15) / 16), rows_as);
 }
 
 namespace {

@@ -21,10 +21,11 @@ struct MatrixShape {
 PackedMatrix plan(const MatrixShape& shape);
 /// The layout of `source`, cut into matrices of `rows` rows; with `other` for pairs of the same shape. Throws
 /// Error(kBadFile) for an encoding that the kernels do not have.
-PackedMatrix plan(const tensor::Matrix& source, int64_t rows, const tensor::Matrix* other = nullptr);
+PackedMatrix plan(const tensor::Matrix& source, int64_t rows, const tensor::Matrix* other = nullptr,
+                  RowsAs rows_as = RowsAs::kPairs);
 /// The same for one matrix whose products are added up by their reader, in slices of columns where that
 /// helps.
-PackedMatrix plan_sliced(const tensor::Matrix& source);
+PackedMatrix plan_sliced(const tensor::Matrix& source, RowsAs rows_as = RowsAs::kPairs);
 
 /// Tiles [first, end), counted through all matrices of the stack or slices, to `host`: those of each matrix
 /// as if it had no others.

@@ -27,25 +27,58 @@ inline constexpr int kWarps = 16;  // of a block
 inline constexpr int kPaddedCols = 64;
 inline constexpr int kMaxSlices = 4;
 
-enum class Format : int { kBf16, kAffine8, kAffine4 };
+/// How weights are stored, and what the rows become that they are multiplied with: pairs of bf16, 16 bits,
+/// or, where the format says so, halves, 11 bits (stage.h).
+enum class Format : int { kBf16, kAffine8, kAffine4, kAffine8Halves, kAffine4Halves };
+inline constexpr Format kFormats[] = {Format::kBf16, Format::kAffine8, Format::kAffine4,
+                                      Format::kAffine8Halves, Format::kAffine4Halves};
+constexpr bool in_halves(Format format) {
+  return format == Format::kAffine8Halves || format == Format::kAffine4Halves;
+}
+constexpr bool is_fours(Format format) {
+  return format == Format::kAffine4 || format == Format::kAffine4Halves;
+}
+constexpr bool is_eights(Format format) {
+  return format == Format::kAffine8 || format == Format::kAffine8Halves;
+}
+/// Of rows where weights are codes.
+enum class RowsAs : int { kPairs, kHalves };
+constexpr Format format_of(bool fours, RowsAs rows) {
+  if (rows == RowsAs::kHalves) return fours ? Format::kAffine4Halves : Format::kAffine8Halves;
+  return fours ? Format::kAffine4 : Format::kAffine8;
+}
 
-/// Codes enter the tensor cores as they are, as the lower eight bits of a bf16. Those are numbers below its
-/// normal ones, a whole number times 2^-133, which the tensor cores multiply exactly. To stay clear of the
-/// smallest floats the rows that they are multiplied with are staged times this, so they must be below 2^48,
+/// Codes enter the tensor cores as they are, as the lower eight bits of a bf16 or a half. Those are numbers
+/// below the normal ones, whole numbers times this, which the tensor cores multiply exactly.
+constexpr float code_unit(Format format) {
+  return in_halves(format) ? 0x1p-24f : 0x1p-133f;
+}
+/// To stay clear of the smallest floats, pairs of bf16 are staged times this, so they must be below 2^48; of
+/// halves every stretch of columns has a power of two of its own (HalfScale).
 inline constexpr float kStagedScale = 0x1p80f;
-/// and what remains is in the scales of groups: they are kept times this. A 4-bit code of rows 8 to 15 of a
-/// tile lies four bits higher than one of the others.
+/// What remains is in the scales of groups: they are kept times this. A 4-bit code of rows 8 to 15 of a tile
+/// lies four bits higher than one of the others.
 constexpr float kept_scale(Format format, int row) {
-  return format == Format::kAffine4 && row / 8 % 2 != 0 ? 0x1p49f : 0x1p53f;
+  const float unit = is_fours(format) && row / 8 % 2 != 0 ? 0x1p-4f : 1.0f;
+  return in_halves(format) ? unit : unit * 0x1p53f;
 }
 
 constexpr int piece_cols(Format format) {
-  return format == Format::kAffine4 ? 128 : format == Format::kAffine8 ? 64 : 32;
+  return is_fours(format) ? 128 : is_eights(format) ? 64 : 32;
 }
 /// Groups with a scale in a piece, where there are `groups` in 64 columns.
 constexpr int groups_of_piece(Format format, int groups) {
-  return groups * (format == Format::kAffine4 ? 2 : 1);
+  return groups * (is_fours(format) ? 2 : 1);
 }
+/// A column tile is eight columns of the tensor cores: four rows as pairs, or eight as halves.
+constexpr int rows_of_tile(Format format) {
+  return in_halves(format) ? 8 : 4;
+}
+/// Column tiles that matter of a kernel that has `tiles` of them for pairs: sixteen rows are two of halves.
+constexpr int column_tiles(Format format, int tiles) {
+  return in_halves(format) && tiles > 2 ? 2 : tiles;
+}
+inline constexpr int kStretchCols = 128;  // of a row, that a warp stages at a time
 
 struct PackedMatrix {
   const std::byte* data = nullptr;  // on the device

@@ -271,8 +271,9 @@ int shuffle_from(int value, int lane) {
   meet(Meeting::kShuffle);
   return static_cast<int>(self->out[0]);
 }
-void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves) {
   Thread* self = machine.running;
+  self->halves = halves;
   std::memcpy(self->in, a, sizeof(a));
   self->in[4] = b0;
   self->in[5] = b1;
@@ -390,6 +391,12 @@ void run_grid(int blocks, int threads, size_t shared_bytes, bool together,
 
 uint16_t round_bf16(float value) {
   return to_bf16(value).bits;
+}
+uint16_t round_half(float value) {
+  return to_f16(value).bits;
+}
+float half_to_float(uint16_t bits) {
+  return to_float(F16{bits});
 }
 
 }  // namespace slip::emulator

@@ -58,7 +58,7 @@ void sync_warp();
 void sync_some(int number, int threads);
 void arrive_some(int number, int threads);
 int shuffle_from(int value, int lane);
-void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves);
 void load_transposed(uint32_t (&out)[4], const void* row);
 void load_matrices(uint32_t (&out)[4], const void* row);
 void copy_async(void* shared, const void* global);
@@ -84,6 +84,8 @@ void run_grid(int blocks, int threads, size_t shared_bytes, bool together,
               const std::function<void()>& thread);
 
 uint16_t round_bf16(float value);
+uint16_t round_half(float value);
+float half_to_float(uint16_t bits);
 
 }  // namespace slip::emulator
 
@@ -150,7 +152,6 @@ using emulator::copy_commit;
 using emulator::fence_bulk;
 using emulator::load_matrices;
 using emulator::load_transposed;
-using emulator::mma;
 using emulator::shared_memory;
 using emulator::sync_some;
 using emulator::wait_arrival;
@@ -158,9 +159,14 @@ using Arrival = uint64_t;
 
 inline void set_up_barrier(int, int) {}
 
+template <bool kHalves = false>
+inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  emulator::mma(c, a, b0, b1, kHalves);
+}
+template <bool kHalves = false>
 inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const float (&c)[4]) {
   for (int i = 0; i < 4; ++i) d[i] = c[i];
-  mma(d, a, b0, b1);
+  mma<kHalves>(d, a, b0, b1);
 }
 inline void grid_arrive(uint32_t* counter) {
   ++*counter;
@@ -281,5 +287,13 @@ inline void best_of_ranks(uint32_t& rank, int& id) {
 inline uint32_t pack_bf16(float low, float high) {
   return static_cast<uint32_t>(emulator::round_bf16(low)) | static_cast<uint32_t>(emulator::round_bf16(high))
                                                                 << 16;
+}
+inline uint32_t pack_halves(float low, float high) {
+  return static_cast<uint32_t>(emulator::round_half(low)) | static_cast<uint32_t>(emulator::round_half(high))
+                                                                << 16;
+}
+inline float2 unpack_halves(uint32_t packed) {
+  return {emulator::half_to_float(static_cast<uint16_t>(packed)),
+          emulator::half_to_float(static_cast<uint16_t>(packed >> 16))};
 }
 }  // namespace slip::backend::cuda

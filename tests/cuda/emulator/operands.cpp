@@ -7,8 +7,10 @@
 namespace slip::emulator {
 namespace {
 
-float half_of(uint32_t pair, int half) {
-  return to_float(Bf16{static_cast<uint16_t>(half == 0 ? pair : pair >> 16)});
+/// One of the two values of register `i`.
+float value_of(const Operands& lane, int i, int which) {
+  const auto bits = static_cast<uint16_t>(which == 0 ? lane.in[i] : lane.in[i] >> 16);
+  return lane.halves ? to_float(F16{bits}) : to_float(Bf16{bits});
 }
 
 }  // namespace
@@ -18,12 +20,12 @@ void multiply(const Lanes& lanes) {
   for (int lane = 0; lane < kLanes; ++lane) {
     const int g = lane / 4, t = lane % 4;
     for (int half = 0; half < 2; ++half) {
-      a[g][2 * t + half] = half_of(lanes[lane].in[0], half);
-      a[g + 8][2 * t + half] = half_of(lanes[lane].in[1], half);
-      a[g][2 * t + 8 + half] = half_of(lanes[lane].in[2], half);
-      a[g + 8][2 * t + 8 + half] = half_of(lanes[lane].in[3], half);
-      b[2 * t + half][g] = half_of(lanes[lane].in[4], half);
-      b[2 * t + 8 + half][g] = half_of(lanes[lane].in[5], half);
+      a[g][2 * t + half] = value_of(lanes[lane], 0, half);
+      a[g + 8][2 * t + half] = value_of(lanes[lane], 1, half);
+      a[g][2 * t + 8 + half] = value_of(lanes[lane], 2, half);
+      a[g + 8][2 * t + 8 + half] = value_of(lanes[lane], 3, half);
+      b[2 * t + half][g] = value_of(lanes[lane], 4, half);
+      b[2 * t + 8 + half][g] = value_of(lanes[lane], 5, half);
     }
   }
   for (int lane = 0; lane < kLanes; ++lane) {

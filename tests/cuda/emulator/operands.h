@@ -10,6 +10,7 @@ inline constexpr int kLanes = 32;
 /// Of one lane.
 struct Operands {
   uint32_t in[6] = {};        // registers a0 .. a3, b0, b1
+  bool halves = false;        // which hold halves, not bf16
   float sums[4] = {};         // to which products are added
   const void* row = nullptr;  // of 8 x 8 matrices
   uint32_t out[4] = {};

@@ -82,7 +82,8 @@ Duty duty_of(const Job& job, int which, int own, int skipped, ShareSets& shares)
     if (!keeps && !bunch && results << segment.space.rows_log <= 32) duty.kind |= Duty::kFew;
   }
   if (bunch) duty.kind |= Duty::kBunch;
-  if (matrix.format == Format::kAffine8) duty.kind |= Duty::kEights;
+  if (is_eights(matrix.format)) duty.kind |= Duty::kEights;
+  if (in_halves(matrix.format)) duty.kind |= Duty::kHalves;
   const bool staged = (skipped & kSkipStage) == 0;
   if (!staged) duty.kind |= Duty::kNotStaged;
   if (staged && job.rows == 1 && segment.staging > 0 && (turn || segment.space.rows_apart == 0))

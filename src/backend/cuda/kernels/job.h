@@ -84,6 +84,7 @@ struct alignas(16) Space {
   int batch = 1;        // of so many rounds before the block meets,
   int half_floats = 0;  // twice, so far apart; 0 = once
   int padded = 0;       // columns
+  int scales = 0;       // of halves: see stage_at()
 };
 
 struct alignas(16) Segment {
@@ -254,15 +255,15 @@ struct alignas(16) Duty {
   // Known: the tiles are. Learns: the list is made when the product begins. Keeps: the normed rows are this
   // block's to keep. Simple: all of it is one turn, `turn`, whose sums wait for one barrier. One row: and the
   // turn has one row, which there is a way to stage for. Few: its results are those of a single warp, and
-  // nothing is kept. Eights: weights are of 8 bits. Bunch: see Segment::bunch_shares.
+  // nothing is kept. Eights: weights are of 8 bits. Halves: see Format. Bunch: see Segment::bunch_shares.
   static constexpr int kKnown = 1, kLearns = 2, kKeeps = 4, kSimple = 8, kOneRow = 16, kFew = 32,
                        kEights = 128;
   static constexpr int kNotStaged = 64;         // a benchmark's
-  static constexpr int kStagesAlong = 1 << 22;  // the row is staged while the list is made
-  static constexpr int kBunch = 1 << 23;
+  static constexpr int kStagesAlong = 1 << 23;  // the row is staged while the list is made
+  static constexpr int kBunch = 1 << 24, kHalves = 1 << 25;
   /// Beside them numbers, so that a warp has to agree on one word only: ways to stage and to multiply, groups
   /// of columns with a scale in 64, and parts of the branch.
-  static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 17, kPartsBit = 19;
+  static constexpr int kStagingBit = 8, kMultiplyingBit = 13, kGroupsBit = 18, kPartsBit = 20;
   int kind = 0;
   TileTurn turn;
   int shares = 0;  // of its warps: StepArguments::shares
@@ -270,7 +271,7 @@ struct alignas(16) Duty {
 
   constexpr bool known() const { return (kind & kKnown) != 0; }
   static constexpr int staging(int kind) { return kind >> kStagingBit & 31; }
-  static constexpr int multiplying(int kind) { return kind >> kMultiplyingBit & 15; }
+  static constexpr int multiplying(int kind) { return kind >> kMultiplyingBit & 31; }
   static constexpr int groups(int kind) { return kind >> kGroupsBit & 3; }
   static constexpr int parts(int kind) { return kind >> kPartsBit & 7; }
 };

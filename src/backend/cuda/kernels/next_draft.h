@@ -37,7 +37,7 @@ class PackedPlace {
     const float plus = high_ != 0 ? bf16_high(biases) : bf16_low(biases);
     const int codes = table_.subtiles * groups * 64;
     uint32_t low, high;
-    if (table_.format == Format::kAffine4) {
+    if (is_fours(table_.format)) {
       const int half = in_piece_ / kPaddedCols;
       const uint32_t nibbles =
           word(codes + (half * table_.subtiles + subtile_) * 512, lane() * 4 + step(4)) >> 4 * of_register();

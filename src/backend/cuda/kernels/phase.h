@@ -117,7 +117,7 @@ class StepList {
   };
   std::vector<Part> parts_;
   int started_ = 0;  // phases, the last time
-  int tiles_ = 1;    // column tiles of four rows
+  int tiles_ = 1;    // column tiles of the kernel: see column_tiles()
   SharedPlan plan_;
   DeviceMemory memory_;
   size_t jobs_at_ = 0, duties_at_ = 0, shares_at_ = 0, clocks_at_ = 0, arrived_at_ = 0;

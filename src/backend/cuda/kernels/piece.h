@@ -1,9 +1,10 @@
 // One piece of a packed matrix (packed_matrix.h) times the staged rows (stage.h), by one warp. Codes enter
-// the tensor cores as they are: as the lower bits of a bf16 they are whole numbers times 2^-133, which rows
-// and scales make up for (kStagedScale). So nothing is added to them or taken off again, and four bits need
-// one instruction, those of an upper byte one more for all of them. Of a group of columns
+// the tensor cores as they are: as the lower bits of a bf16 or a half they are whole numbers times a small
+// one (code_unit()), which rows and scales make up for. So nothing is added to them or taken off again, and
+// four bits need one instruction, those of an upper byte one more for all of them. Of a group of columns
 //   sum of (code * scale + bias) * x = scale * sum(code * x) + bias * sum(x),
-// and the biases of a piece are an mma of their own.
+// and the biases of a piece are an mma of their own, of bf16. Of halves, sum(code * x) is also multiplied
+// with the power of two that the row has there.
 #pragma once
 
 #include "backend/cuda/kernels/stage.h"
@@ -31,11 +32,11 @@ __device__ __forceinline__ uint32_t word_of(const uint4& words, int i) {
 }
 /// A lane's codes of 64 columns are so many words of 16 bytes.
 template <Format kFormat>
-inline constexpr int kCodeWords = kFormat == Format::kAffine8 ? 2 : 1;
+inline constexpr int kCodeWords = is_eights(kFormat) ? 2 : 1;
 /// Step `step` of four that lie in them.
 template <Format kFormat>
 __device__ __forceinline__ void unpack(const uint4* words, int step, uint32_t (&a)[4]) {
-  if constexpr (kFormat == Format::kAffine4) {
+  if constexpr (is_fours(kFormat)) {
     unpack_nibbles(word_of(*words, step), a);
   } else {
     const uint4& two = words[step / 2];
@@ -43,23 +44,30 @@ __device__ __forceinline__ void unpack(const uint4* words, int step, uint32_t (&
   }
 }
 
-/// Where a lane finds the staged rows: its operands of the first piece, and what the biases are multiplied
-/// with.
+/// Where a lane finds the staged rows: its operands of the first piece, what the biases are multiplied with,
+/// and of halves the powers of two of its two columns.
 struct RowPlaces {
-  int rows, biases;
+  int rows, biases, scales;
 };
 
-template <Format kFormat, int kGroups, int kSubtiles, int kTiles>
+/// `kAllTiles`: of the kernel.
+template <Format kFormat, int kGroups, int kSubtiles, int kAllTiles>
 struct Piece {
+  static constexpr bool kHalves = in_halves(kFormat);
+  static constexpr int kTiles = column_tiles(kFormat, kAllTiles);
   using Sums = float[kSubtiles][kTiles][4];
   static constexpr int kPieceGroups = groups_of_piece(kFormat, kGroups);
   static constexpr int kHeaderBytes = kPieceGroups * 64;  // of a subtile
   static constexpr int kBytes = kSubtiles * (1024 + kHeaderBytes);
-  static constexpr int kSumBytes = sum_bytes(kPieceGroups);
+  static constexpr int kSumBytes = sum_bytes(kPieceGroups, rows_of_tile(kFormat));
 
-  /// What a lane's biases are multiplied with, of the first piece: of column lane / 4, two of its halves.
-  __device__ static __forceinline__ int sum_place(int lane) {
-    return lane / 4 * (kSumBytes / 4) + lane % 4 * 4;
+  /// Of the first piece; `stage`: where the rows are.
+  __device__ static __forceinline__ RowPlaces places_of(const Stage& stage, int rows_log, int lane) {
+    // Columns that no row has repeat the first one's, which costs no more to read.
+    constexpr int kRows = rows_of_tile(kFormat);
+    const int column = (lane / 4 % kRows) < 1 << rows_log ? lane : lane & ~(4 * (kRows - 1));
+    return {stage.rows + column * 16, stage.biases + lane / 4 * sum_bytes(kPieceGroups, 1) + lane % 4 * 4,
+            stage.scales + lane % 4 * 8};
   }
 
   /// What a lane reads of a piece: codes or bf16, scales and biases of rows g and g + 8, two groups to a word
@@ -107,6 +115,7 @@ struct Piece {
 #pragma unroll
         for (int j = 0; j < kAtOnce; ++j) {
           const int group = (first + j) % kPieceGroups, piece = (first + j) / kPieceGroups;
+          if constexpr (kHalves) scale_back(places, index + piece, raw[j]);
           add_group(group, words[piece], raw[j], sums);
           if (group == kPieceGroups - 1) add_biases(lane, places, index + piece, words[piece], sums);
         }
@@ -157,7 +166,7 @@ struct Piece {
           const int before =
               (first + j) * (kSteps / 2) + i;  // times 32 columns, of the pieces from `index` on
           const int which = index * kPieceGroups * (kSteps / 2) + before;
-          x[j][i][tile] = *columns_at(places, which, kFormat == Format::kAffine4 ? before : which, tile);
+          x[j][i][tile] = *columns_at(places, which, is_fours(kFormat) ? before : which, tile);
         }
       }
     }
@@ -177,12 +186,32 @@ struct Piece {
             const uint4& two = x[j][i / 2][tile];
             const uint32_t b0 = i % 2 == 0 ? two.x : two.z, b1 = i % 2 == 0 ? two.y : two.w;
             if (i == 0) {
-              mma(raw[j][s][tile], a, b0, b1, {0, 0, 0, 0});
+              mma<kHalves>(raw[j][s][tile], a, b0, b1, {0, 0, 0, 0});
             } else {
-              mma(raw[j][s][tile], a, b0, b1);
+              mma<kHalves>(raw[j][s][tile], a, b0, b1);
             }
           }
         }
+      }
+    }
+  }
+
+  /// The powers of two of the stretch that piece `index` is of: exact, so it does not matter that others
+  /// multiply the scales with them.
+  __device__ static __forceinline__ void scale_back(const RowPlaces& places, int index,
+                                                    float (&raw)[kSubtiles][kTiles][4]) {
+    const int stretch = is_fours(kFormat) ? index : index / 2;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const float2 back =
+          *shared_at<const float2>(places.scales + stretch * scale_bytes(kTiles) + tile * scale_bytes(1));
+#pragma unroll
+      for (int s = 0; s < kSubtiles; ++s) {
+        float(&of)[4] = raw[s][tile];
+        of[0] *= back.x;
+        of[1] *= back.y;
+        of[2] *= back.x;
+        of[3] *= back.y;
       }
     }
   }
@@ -215,7 +244,7 @@ struct Piece {
     uint32_t x[kTiles];
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
-      x[tile] = lane < 16 && lane % 4 < kPieceGroups
+      x[tile] = lane / 4 < rows_of_tile(kFormat) && lane % 4 < kPieceGroups
                     ? *shared_at<const uint32_t>(places.biases + (index * kTiles + tile) * kSumBytes)
                     : 0;
 #pragma unroll

@@ -39,7 +39,7 @@ __device__ __forceinline__ void learn_in_way(const Staging& how, int product) {
   const OwnJob& job = job_at(plan, product);
   const ChoiceSpace space = choice_space_of(plan, job.frame);
   const bool keeps = block_here() == 0;
-  KnownRows<1, 1, kWay % 4, Branch::kNone, (kWay & 4) != 0> row{job.segment, how};
+  KnownRows<1, false, 1, kWay % 4, Branch::kNone, (kWay & 4) != 0> row{job.segment, how};
   row.load_weights();
   row.aim(0, 0);
   how.meet_others();
@@ -64,7 +64,7 @@ __device__ __forceinline__ void learn_in_ways(const Staging& how, int product) {
 /// Not inlined: few products need it.
 __device__ __noinline__ inline void learn_and_stage(int arguments, int now, int product, int kind) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
-  const Stage stage{step.plan.work, job_at(step.plan, product).segment.space.biases, 0};
+  const Stage stage = staged_in(step.plan, job_at(step.plan, product).segment);
   learn_in_ways({step, {now}, {0, 1, -1}, stage, kind}, product);
 }
 

@@ -52,7 +52,9 @@ int work_bytes(const Phase& phase) {
 }
 
 int stage_bytes(const Segment& segment, int tiles) {
-  return stage_aligned(stage_at(0, segment, tiles).end);
+  int end = 0;
+  stage_at(0, segment, tiles, end);
+  return stage_aligned(end);
 }
 
 }  // namespace
@@ -60,13 +62,14 @@ int stage_bytes(const Segment& segment, int tiles) {
 SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>& jobs, int rows, int tiles,
                        int limit) {
   SharedPlan plan;
-  int work = 0, subtiles = 1;
+  int work = 0, subtiles = 1, together = 1;  // rows of a pass
   bool stacked = false;
   plan.slot_bytes = 16;
   for (const Phase& phase : phases) work = std::max(work, work_bytes(phase));
   int choices = 0;
   for (const Job& job : jobs) {
     choices = std::max(choices, choice_space(0, rows, job.route.experts).end);
+    together = std::max(together, std::min(rows, most_rows(job, tiles)));
     for (int i = 0; i < job.segment_count; ++i) {
       const PackedMatrix& matrix = job.segments[i].matrix;
       // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
@@ -94,7 +97,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
   plan.active = plan.partial + 2 * kWarps * kMaxRows * 4;
   plan.chosen = plan.active + (stacked ? kMaxListed * 4 : 0);
   plan.sums = plan.chosen + (stacked ? kMaxListed * kMaxRows : 0);
-  plan.sum_floats = std::max(rounds_kept(tiles) * kWarps * subtiles * tiles * 64, choices / 4);
+  plan.sum_floats = std::max(kWarps * subtiles * 16 * rows_summed(together), choices / 4);
   plan.work = stage_aligned(plan.sums + plan.sum_floats * 4);
   plan.ring = align(plan.work + work);
   static_assert(kMostSlots * sizeof(Arrival) <= taken_place(0));  // and one for keys at the end

@@ -2,6 +2,7 @@
 // way have what is left, at least two places in every warp's ring, else fewer rows are taken at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -22,6 +23,16 @@ T job_of(const Phase& phase) {
 
 inline int stage_aligned(int bytes) {
   return (bytes + kStageAlignment - 1) / kStageAlignment * kStageAlignment;
+}
+
+/// How many rows of a product find room in as many column tiles of the kernel.
+inline int most_rows(const Job& job, int tiles) {
+  int most = kMaxRows;
+  for (int i = 0; i < job.segment_count; ++i) {
+    const Format format = job.segments[i].matrix.format;
+    most = std::min(most, column_tiles(format, tiles) * rows_of_tile(format));
+  }
+  return most;
 }
 
 /// Shared memory of a step of `rows` rows with `tiles` column tiles; `slots` is 0 where there is no room.

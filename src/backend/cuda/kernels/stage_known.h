@@ -34,14 +34,16 @@ __host__ inline int staging_of(const Segment& segment) {
 struct PutPlaces {
   int words;   // of row 0; others are at words ^ row * kRowBytes
   int biases;  // of the part of a sum it puts
+  int scales;  // of halves, of row 0: of the stretch that the warp has
   bool puts, low;
   int in_piece_log;
   static constexpr int kRowBytes = 64;
-  __device__ __forceinline__ int row_sum_bytes() const { return sum_bytes(1 << in_piece_log) / 4; }
+  __device__ __forceinline__ int row_sum_bytes() const { return sum_bytes(1 << in_piece_log, 1); }
 
-  __device__ __forceinline__ PutPlaces(const Stage& stage, Format format, int groups, int thread, int tiles,
-                                       int rows)
-      : in_piece_log(format == Format::kAffine4 ? groups : max(groups, 1) - 1) {
+  /// `tiles`, `tile_rows`: column tiles, and rows of one.
+  __device__ __forceinline__ PutPlaces(const Stage& stage, bool fours, int groups, int thread, int tiles,
+                                       int tile_rows, int rows)
+      : in_piece_log(fours ? groups : max(groups, 1) - 1) {
     const int col = 4 * thread, t = col % 8 / 2;
     words = stage.rows + col / 32 * tiles * 512 + (t ^ swizzle(col / 32)) * 16 + col / 16 % 2 * 8 +
             col / 8 % 2 * 4;
@@ -49,8 +51,9 @@ struct PutPlaces {
     const int group = groups == 1 ? col / 64 : col / 32, in_piece = 1 << in_piece_log;
     puts = own < 2 * rows;
     low = own >= rows;
-    biases = stage.biases + (group >> in_piece_log) * tiles * sum_bytes(in_piece) + row * row_sum_bytes() +
+    biases = stage.biases + ((group >> in_piece_log) * tiles * tile_rows + row) * row_sum_bytes() +
              ((group & (in_piece - 1)) + (low ? in_piece : 0)) * 2;
+    scales = stage.scales + thread / 32 * scale_bytes(tiles);
   }
 };
 
@@ -68,17 +71,17 @@ struct Staging {
   __device__ __forceinline__ float* partial() const { return shared_at<float>(step.plan.partial); }
   __device__ __forceinline__ void meet_others() const { meeting.hold(step); }
   /// Of the weights; where there are groups.
-  __device__ __forceinline__ Format format() const {
-    return (kind & Duty::kEights) != 0 ? Format::kAffine8 : Format::kAffine4;
-  }
+  __device__ __forceinline__ bool fours() const { return (kind & Duty::kEights) == 0; }
 };
 
-/// `kRows` rows at a time.
-template <int kTiles, int kRows, int kTurns, Branch kAdded, bool kNormed>
+/// `kRows` rows at a time; kHalves: as halves.
+template <int kAllTiles, bool kHalves, int kRows, int kTurns, Branch kAdded, bool kNormed>
 struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   using Sum = RowSum<kRows, kTurns, kAdded>;
   using Sum::thread, Sum::col, Sum::cols, Sum::x, Sum::partial;
   const Segment& segment;
+  static constexpr Format kLike = format_of(true, kHalves ? RowsAs::kHalves : RowsAs::kPairs);
+  static constexpr int kTiles = column_tiles(kLike, kAllTiles), kTileRows = rows_of_tile(kLike);
   const int padded = segment.space.padded, groups;
   const PutPlaces places;
   typename Sum::Four weights = {};
@@ -87,7 +90,7 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
       : Sum(staged.in, how.partial(), Duty::parts(how.kind)),
         segment(staged),
         groups(Duty::groups(how.kind)),
-        places(how.stage, how.format(), groups, thread, kTiles, kRows) {}
+        places(how.stage, how.fours(), groups, thread, kTiles, kTileRows, kRows) {}
 
   __device__ __forceinline__ void load_weights() {
     Sum::load_weights();
@@ -146,9 +149,9 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
       }
     }
   }
-  /// The rows as operands, as put_four() and put_group() do it; where they go is known before.
+  /// The rows as operands, as put_four(), put_scale() and put_group() do it; where they go is known before.
   __device__ __forceinline__ void put(int first, SquareSum& squares) const {
-    const int tile = first / 4, above = first % 4;  // rows
+    const int tile = first / kTileRows, above = first % kTileRows;  // rows
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       if (i * kTurnCols + (col & ~127) >= padded) {  // the same for a whole warp
@@ -159,28 +162,44 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
       float sums[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        sums[r] = sum_of(x[r][i]);
-        const auto [one, two] = staged_four(x[r][i], staged_scale(groups));
-        if (inside) {
-          const int place = (places.words ^ (above + r) * PutPlaces::kRowBytes) +
-                            (i * kTurnCols / 32 * kTiles + tile) * 512;
-          *shared_at<uint32_t>(place) = one.high;
-          *shared_at<uint32_t>(place ^ 16) = two.high;
-          *shared_at<uint32_t>(place + 256) = one.low;
-          *shared_at<uint32_t>((place ^ 16) + 256) = two.low;
+        const int place =
+            (places.words ^ (above + r) * PutPlaces::kRowBytes) + (i * kTurnCols / 32 * kTiles + tile) * 512;
+        if constexpr (kHalves) {
+          const HalfScale scale(x[r][i]);
+          const HalfFour four(x[r][i], scale);
+          sums[r] = four.sum;
+          if (inside) {
+            *shared_at<uint32_t>(place) = four.one;
+            *shared_at<uint32_t>(place ^ 16) = four.two;
+          }
+          if (thread % 32 == 0)
+            shared_at<float>(places.scales + i * (kTurnCols / kStretchCols) *
+                                                 scale_bytes(kTiles))[tile * kTileRows + above + r] =
+                scale.back;
+        } else {
+          sums[r] = sum_of(x[r][i]);
+          const auto [one, two] = staged_four(x[r][i], staged_scale(groups));
+          if (inside) {
+            *shared_at<uint32_t>(place) = one.high;
+            *shared_at<uint32_t>(place ^ 16) = two.high;
+            *shared_at<uint32_t>(place + 256) = one.low;
+            *shared_at<uint32_t>((place ^ 16) + 256) = two.low;
+          }
         }
       }
-      if (groups == 0) {
+      if (!kHalves && groups == 0) {
         if (i == 0) squares.all_steps();
         continue;
       }
       SquareSum none;
-      put_sums(sums, inside, i * kTurnCols / 64 * groups, tile, above, i == 0 ? squares : none);
+      const int before = (i * kTurnCols / 64 * groups >> places.in_piece_log) * kTiles * kTileRows;
+      put_sums(sums, inside, places.biases + (before + first) * places.row_sum_bytes(),
+               i == 0 ? squares : none);
     }
   }
-  /// Sums of a thread's columns, of each row, to their groups; `before`: groups of the turns before.
-  __device__ __forceinline__ void put_sums(const float (&sums)[kRows], bool inside, int before, int tile,
-                                           int above, SquareSum& squares) const {
+  /// Sums of a thread's columns, of each row, to their groups; `place`: of those that it puts.
+  __device__ __forceinline__ void put_sums(const float (&sums)[kRows], bool inside, int place,
+                                           SquareSum& squares) const {
     // Each shuffle adds up half of the sums that are left, until a thread has one of them.
     float left[kRows];
 #pragma unroll
@@ -207,9 +226,7 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
     squares.step(1);
     const Split total = split_bf16(left[0], 0);
     if (inside && places.puts)
-      *shared_at<uint16_t>(places.biases + before * kTiles * sum_bytes(1) +
-                           (tile * 4 + above) * places.row_sum_bytes()) =
-          static_cast<uint16_t>(places.low ? total.low : total.high);
+      *shared_at<uint16_t>(place) = static_cast<uint16_t>(places.low ? total.low : total.high);
   }
 };
 
@@ -222,14 +239,15 @@ __device__ __forceinline__ int source_of(const Input& in, const int8_t* chosen, 
 
 /// Rows of a pass, kRows at a time, in way kWay. What does not depend on other blocks is read before they are
 /// met.
-template <int kTiles, int kWay, int kRows>
+template <int kTiles, bool kHalves, int kWay, int kRows>
 __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segment) {
-  KnownRows<kTiles, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment, how};
+  KnownRows<kTiles, kHalves, kRows, kWay % 4, static_cast<Branch>(kWay / 8), (kWay & 4) != 0> some{segment,
+                                                                                                   how};
   some.load_weights();
   some.aim(source_of(segment.in, how.chosen(), how.rows), how.rows.first);
   how.meet_others();
-  if constexpr (kTiles == 1 && kRows != 2) {  // all of them
-    some.run(0, how.rows.count, how.rows.first, block_here() == 0);
+  if constexpr (kRows == 1) {
+    some.run(0, 1, how.rows.first, block_here() == 0);
   } else {
 #pragma unroll 1
     for (int n = 0; n < how.rows.count; n += kRows)
@@ -240,38 +258,41 @@ __device__ __forceinline__ void stage_by(const Staging& how, const Segment& segm
 /// All rows of a pass in the way the duty says, one of kFrom .. kTo - 1, which halves until one is left;
 /// false where none fits. `kOne`: it is a single row, which may have experts to be mixed; of several as many
 /// at a time as registers hold.
-template <int kTiles, bool kOne, int kFrom = 0, int kTo = kLastStaging + 1>
+template <int kTiles, bool kHalves, bool kOne, int kFrom = 0, int kTo = kLastStaging + 1>
 __device__ __forceinline__ bool stage_in_way(const Staging& how, const Segment& segment) {
   constexpr bool kMixes = kFrom / 8 == static_cast<int>(Branch::kBunches);
   if constexpr (kTo - kFrom > 1) {
     constexpr int kMiddle = (kFrom + kTo) / 2;
-    if (Duty::staging(how.kind) < kMiddle) return stage_in_way<kTiles, kOne, kFrom, kMiddle>(how, segment);
-    return stage_in_way<kTiles, kOne, kMiddle, kTo>(how, segment);
+    if (Duty::staging(how.kind) < kMiddle)
+      return stage_in_way<kTiles, kHalves, kOne, kFrom, kMiddle>(how, segment);
+    return stage_in_way<kTiles, kHalves, kOne, kMiddle, kTo>(how, segment);
   } else if constexpr (kFrom % 4 == 0 || (kMixes && (!kOne || (kFrom & 4) == 0))) {  // mixtures are normed
     return false;
   } else if constexpr (kOne) {
-    stage_by<kTiles, kFrom, 1>(how, segment);
+    stage_by<kTiles, kHalves, kFrom, 1>(how, segment);
     return true;
   } else {
     constexpr bool kFew = kFrom % 4 > 1 && kFrom / 8 == static_cast<int>(Branch::kRow);
     if (kFew || (kTiles == 1 && uniform(how.rows.count) == 2)) {
-      stage_by<kTiles, kFrom, 2>(how, segment);
+      stage_by<kTiles, kHalves, kFrom, 2>(how, segment);
     } else if constexpr (!kFew) {
-      stage_by<kTiles, kFrom, 4>(how, segment);
+      stage_by<kTiles, kHalves, kFrom, 4>(how, segment);
     }
     return true;
   }
 }
 
 /// Any number of rows of any input. Not inlined: it would take registers from the single row.
-template <int kTiles>
+template <int kTiles, bool kHalves>
 __device__ __noinline__ void stage_any(const Segment* staged, int arguments, Meeting meeting, StagedRows rows,
-                                       Stage stage, int kind) {
+                                       int kind) {
   const Segment& segment = *staged;
-  const Staging how{*shared_at<const StepArguments>(arguments), meeting, rows, stage, kind};
-  if (stage_in_way<kTiles, false>(how, segment)) return;
+  const StepArguments& step = *shared_at<const StepArguments>(arguments);
+  const Staging how{step, meeting, rows, staged_in(step.plan, segment), kind};
+  if (stage_in_way<kTiles, kHalves, false>(how, segment)) return;
   how.meet_others();
-  Stager<kTiles, 4, 1> stager{segment, how.chosen(), rows, stage, block_here() == 0, how.partial()};
+  Stager<kTiles, kHalves, 4, 1> stager{segment,   how.chosen(),      rows,
+                                       how.stage, block_here() == 0, how.partial()};
   if (stager.at_once()) {
     stager.run_once();
   } else {

@@ -7,9 +7,8 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kWarpCols = 128;  // of a row, that a warp takes at a time
-
-/// Four columns of a row, of which a warp has kWarpCols, as operands, and what they add to sums of groups.
+/// Four columns of a row, of which a warp has a stretch, as operands, and what they add to sums of groups. As
+/// pairs: nobody chooses among matrices that want halves.
 template <int kTiles>
 __device__ __forceinline__ void put_columns(const Stage& to, const PackedMatrix& matrix, int col, int row,
                                             const float4& x) {
@@ -18,7 +17,7 @@ __device__ __forceinline__ void put_columns(const Stage& to, const PackedMatrix&
   if (matrix.groups == 0) return;
   const int lanes = group_lanes(matrix.groups);
   const float sum = group_sum(sum_of(x), lanes);
-  if (inside && (thread_here() & (lanes - 1)) == 0) put_group<kTiles>(to, matrix, col, row, sum);
+  if (inside && (thread_here() & (lanes - 1)) == 0) put_group(to, matrix, kTiles, 4, col, row, sum);
 }
 
 /// Rows of which each matrix of a turn has others, those that chose it, each matrix's at a place of its own
@@ -31,7 +30,7 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
   const Segment& segment = *staged;
   const PackedMatrix& matrix = segment.matrix;
   const int lane = thread_here() % 32;
-  const int stretches = (matrix.padded_cols() + kWarpCols - 1) / kWarpCols;  // of a row
+  const int stretches = (matrix.padded_cols() + kStretchCols - 1) / kStretchCols;  // of a row
   const int matrices = quotient(turn.run.tile + turn.run.count - 1, matrix.tiles) + 1;
   const int items = matrices * turn.rows * stretches;
 #pragma unroll 1
@@ -46,7 +45,7 @@ __device__ __noinline__ void stage_choices(const Segment* staged, const int8_t* 
       if (item < items) slot = chosen[(turn.run.listed + nth) * kMaxRows + row];
       rows[i] = slot < 0 ? -1 : n;
       places[i] = nth * segment.space.rows_apart;
-      cols[i] = (item - pair * stretches) * kWarpCols + 4 * lane;
+      cols[i] = (item - pair * stretches) * kStretchCols + 4 * lane;
       x[i] = read_four(segment.in.rows + (row * segment.in.slots + slot) * segment.in.stride, cols[i],
                        segment.in.cols, slot >= 0);
     }
@@ -66,11 +65,15 @@ __device__ __forceinline__ void stage_turn(const StepArguments& step, int now, i
   const SharedPlan& plan = step.plan;
   const Segment& segment = job_at(plan, product).segment;
   const Space& space = segment.space;
-  const Stage stage{plan.work, space.biases, 0};
+  const Stage stage = staged_in(plan, segment);
   if constexpr (kTiles == 1) {
     if ((kind & Duty::kOneRow) != 0) [[likely]] {
-      stage_in_way<1, true>({step, {now}, {0, 1, turn_here(plan, product, kind).run.listed}, stage, kind},
-                            segment);
+      const Staging how{step, {now}, {0, 1, turn_here(plan, product, kind).run.listed}, stage, kind};
+      if ((kind & Duty::kHalves) != 0) {
+        stage_in_way<1, true, true>(how, segment);
+      } else {
+        stage_in_way<1, false, true>(how, segment);
+      }
       return;
     }
   }
@@ -80,8 +83,12 @@ __device__ __forceinline__ void stage_turn(const StepArguments& step, int now, i
   if ((kind & Duty::kNotStaged) != 0) {
     Meeting{now}.hold(step);
   } else if (uniform(apart ? 1 : 0) == 0) {
-    stage_any<kTiles>(&segment, plan.arguments, {now}, {turn.first_row, turn.rows, turn.run.listed}, stage,
-                      kind);
+    const StagedRows rows{turn.first_row, turn.rows, turn.run.listed};
+    if ((kind & Duty::kHalves) != 0) {
+      stage_any<kTiles, true>(&segment, plan.arguments, {now}, rows, kind);
+    } else {
+      stage_any<kTiles, false>(&segment, plan.arguments, {now}, rows, kind);
+    }
   } else {
     Meeting{now}.hold(step);
     stage_choices<kTiles>(&segment, shared_at<const int8_t>(plan.chosen), turn, stage);

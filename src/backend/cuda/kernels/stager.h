@@ -8,8 +8,10 @@ namespace slip::backend::cuda {
 
 /// Staging in blocks of kRows rows by kTurns turns of the threads, whose loads are under way together. One
 /// of the two is 1, and an item is a row or a turn.
-template <int kTiles, int kRows, int kTurns>
+template <int kAllTiles, bool kHalves, int kRows, int kTurns>
 struct Stager {
+  static constexpr Format kLike = format_of(true, kHalves ? RowsAs::kHalves : RowsAs::kPairs);
+  static constexpr int kTiles = column_tiles(kLike, kAllTiles), kTileRows = rows_of_tile(kLike);
   static constexpr int kItems = kRows * kTurns;
   static constexpr int kPartsAtOnce = 2;  // of a branch
   static_assert(kRows == 1 || kTurns == 1);
@@ -36,7 +38,7 @@ struct Stager {
     return slot < 0 ? -1 : (rows.first + n) * segment.in.slots + slot;
   }
   /// A place for four columns of a row until they are split: the row's own operands will lie there, of the
-  /// 64 columns that half a warp has.
+  /// 64 columns that half a warp has. Halves are smaller.
   __device__ __forceinline__ float4* stash(int item) const {
     const int col = col_of(item), n = row_of(item), q = thread % 16, half = col / 64 * 2 + q / 8;
     return shared_at<float4>(stage.rows) + (half * kTiles + n / 4) * 32 +
@@ -147,14 +149,28 @@ struct Stager {
     __syncwarp();  // all stashes have been read before operands take their place
   }
 
+  /// Whether a warp has something of an item: the same for all its lanes.
+  __device__ __forceinline__ bool has(int item) const {
+    return row_of(item) < rows.count && col_of(item) - thread % 32 * 4 < padded;
+  }
+
   /// All items together, so that their shuffles overlap.
   __device__ __forceinline__ void put_block() const {
     float sums[kItems];
     const int groups = segment.matrix.groups;
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      sums[i] = sum_of(held[i]);
-      put_four<kTiles>(stage, col_of(i), row_of(i), staged_four(held[i], staged_scale(groups)), inside(i));
+      if constexpr (kHalves) {
+        if (!has(i)) continue;
+        const HalfScale scale(held[i]);
+        const HalfFour four(held[i], scale);
+        sums[i] = four.sum;
+        put_four<kTiles>(stage, col_of(i), row_of(i), four, inside(i));
+        put_scale<kTiles>(stage, col_of(i), row_of(i), scale);
+      } else {
+        sums[i] = sum_of(held[i]);
+        put_four<kTiles>(stage, col_of(i), row_of(i), staged_four(held[i], staged_scale(groups)), inside(i));
+      }
     }
     if (groups == 0) return;
     const int lanes = group_lanes(groups);
@@ -162,8 +178,7 @@ struct Stager {
     for (int mask = 1; mask < 16; mask *= 2) {  // as group_sum() does it
 #pragma unroll
       for (int i = 0; i < kItems; ++i) {
-        // The same for a whole warp.
-        if (row_of(i) >= rows.count || col_of(i) - thread % 32 * 4 >= padded) continue;
+        if (!has(i)) continue;
         const float more = shuffle_xor(sums[i], mask);
         if (mask < lanes) sums[i] += more;
       }
@@ -171,7 +186,7 @@ struct Stager {
     if ((thread & (lanes - 1)) != 0) return;
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      if (inside(i)) put_group<kTiles>(stage, segment.matrix, col_of(i), row_of(i), sums[i]);
+      if (inside(i)) put_group(stage, segment.matrix, kTiles, kTileRows, col_of(i), row_of(i), sums[i]);
     }
   }
 
@@ -223,7 +238,8 @@ struct Stager {
     if (segment.normed) leave_squares(squares, partial + kWarps * kMaxRows);
   }
 
-  /// Two rounds where the branch has a norm: the first sums it up, for its factor, and stashes it.
+  /// Two rounds where the branch has a norm: the first sums it up, for its factor, and stashes it where there
+  /// is room; else it is read again.
   __device__ __forceinline__ void run_blocks() {
     const int turns = (padded + kTurnCols - 1) / kTurnCols;
     const bool has_branch = segment.in.branch != nullptr,
@@ -237,15 +253,15 @@ struct Stager {
 #pragma unroll 1
         for (turn = 0; turn < turns; turn += kTurns) {
           Items branch = {};
-          if (has_branch && (round == 0 || !norms_branch)) load_branch(branch);
+          if (has_branch && (round == 0 || !norms_branch || kHalves)) load_branch(branch);
           if (round == 0) {
             add_squares(squares, branch);
-            stash_block(branch);
+            if (!kHalves) stash_block(branch);
             continue;
           }
           load_rows();
           load_weights();
-          if (norms_branch) take_stash(branch);
+          if (norms_branch && !kHalves) take_stash(branch);
           finish_block(branch, factors, squares);
         }
         if (round == 0 || segment.normed) leave_squares(squares, partial + round * kWarps * kMaxRows);

@@ -52,6 +52,19 @@ double tile_overhead(const Job& job) {
   return !job.stacked || job.rows < 3 ? 0 : 1024.0 * job.rows * std::min(job.rows, 8);
 }
 
+/// Column tiles of the kernel for so many rows: as few as those matrices need that most weights are of.
+int tiles_for(const std::vector<Job>& jobs, int rows) {
+  int64_t bytes[2] = {};  // of weights for pairs, for halves
+  for (const Job& job : jobs) {
+    for (int i = 0; i < job.segment_count; ++i) {
+      const PackedMatrix& matrix = job.segments[i].matrix;
+      bytes[in_halves(matrix.format) ? 1 : 0] += matrix.matrix_bytes();
+    }
+  }
+  const int rows_of_one = bytes[1] > bytes[0] ? 8 : 4;
+  return rows <= rows_of_one ? 1 : rows <= 2 * rows_of_one ? 2 : 4;
+}
+
 /// Of a block of the segment.
 int most_tiles(const Segment& segment) {
   return segment.blocks == 0 ? 0 : (segment.matrix.tiles + segment.blocks - 1) / segment.blocks;
@@ -97,6 +110,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
     segment.staging = staging_of(segment);
     SLIP_CHECK(segment.in.mixture.chosen == 0 || segment.staging > 0);
     SLIP_CHECK(segment.in.slots == 0 || (segment.in.branch == nullptr && !segment.normed));
+    SLIP_CHECK(!in_halves(segment.matrix.format) || (segment.in.slots == 0 && !bunched));
     segment.multiplying = multiplying(segment.matrix.format, segment.matrix.groups, segment.matrix.subtiles);
     job.stacked |= segment.matrix.count > 1;
   }
@@ -134,7 +148,7 @@ void StepList::add_product(const Gpu& gpu, Job job, int listed, int mark) {
 
 void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   const auto limit = static_cast<int>(gpu.info().shared_bytes);
-  tiles_ = rows <= 4 ? 1 : rows <= 8 ? 2 : 4;
+  tiles_ = tiles_for(jobs_, rows);
   plan_ = plan_shared(phases_, jobs_, rows, tiles_, limit);
   while (tiles_ > 1 && plan_.slots < kLeastSlots) {
     tiles_ /= 2;
@@ -149,15 +163,17 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
   }
   if (plan_.slots < 1)
     fail_gpu("the matrices of this model are too wide for the shared memory of this GPU; use --device cpu");
-  const int most = std::min(4 * tiles_, per_pass), passes = (rows + most - 1) / most;
   for (size_t job_number = 0; job_number < jobs_.size(); ++job_number) {
     Job& job = jobs_[job_number];
+    const int most = std::min(most_rows(job, tiles_), per_pass), passes = (rows + most - 1) / most;
     for (Segment& segment : job.segments) {
-      const Stage stage = stage_at(plan_.work, segment, tiles_);
+      int end = 0;
+      const Stage stage = stage_at(plan_.work, segment, tiles_, end);
       segment.space.biases = stage.biases;
+      segment.space.scales = stage.scales;
       segment.space.padded = staged_cols(segment);
       if (segment.in.slots > 0 && segment.bunch_shares == nullptr) {
-        segment.space.rows_apart = stage_aligned(stage.end - plan_.work);
+        segment.space.rows_apart = stage_aligned(end - plan_.work);
         segment.rows_kept = (plan_.ring - plan_.work) / segment.space.rows_apart;
       }
     }

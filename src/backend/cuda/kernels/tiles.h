@@ -8,17 +8,18 @@
 
 namespace slip::backend::cuda {
 
-/// Sums are kept of this many rounds of tiles, of all rows of a step of `tiles` column tiles; of more where
-/// there are fewer rows.
-__host__ __device__ constexpr int rounds_kept(int tiles) {
-  return tiles == 1 ? 2 : 1;
+/// Sums are kept of a round of tiles of all rows of a pass, of several rounds where there are few rows: of so
+/// many rows in all.
+__host__ __device__ constexpr int rows_summed(int rows) {
+  return rows <= 8 ? 8 : 16;
 }
 
-/// A warp's sums of a tile to shared memory, low parts added to high ones. A round of tiles is
-/// [subtile][warp][row of the step][16 rows of the matrix]; rows of the step are padded to a power of two.
-template <int kSubtiles, int kTiles>
+/// A warp's sums of a tile to shared memory, of pairs the low parts added to the high ones. A round of tiles
+/// is [subtile][warp][row of the step][16 rows of the matrix]; rows of the step are padded to a power of two.
+template <bool kHalves, int kSubtiles, int kTiles>
 __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
                                            float (&mine)[kSubtiles][kTiles][4]) {
+  constexpr int kRows = kHalves ? 8 : 4;
   const int thread = thread_here(), lane = thread % 32, t = lane % 4;
   float* to = round_sums + ((thread / 32 * 16) << rows_log) + t * 32 + lane / 4;
   const int rows = 1 << rows_log;
@@ -27,11 +28,13 @@ __device__ __forceinline__ void leave_sums(float* round_sums, int rows_log,
 #pragma unroll
     for (int column = 0; column < kTiles; ++column) {
       float(&sum)[4] = mine[s][column];
+      if constexpr (!kHalves) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) sum[j] += shuffle_xor(sum[j], 2);
-      float* at = to + ((s * kWarps * 16) << rows_log) + column * 64;
-      const int n = column * 4 + 2 * t;
-      if (t < 2 && n < rows) {
+        for (int j = 0; j < 4; ++j) sum[j] += shuffle_xor(sum[j], 2);
+      }
+      float* at = to + ((s * kWarps * 16) << rows_log) + column * kRows * 16;
+      const int n = column * kRows + 2 * t;
+      if (2 * t < kRows && n < rows) {
         at[0] = sum[0];
         at[8] = sum[2];
         if (n + 1 < rows) {
@@ -72,16 +75,15 @@ __device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Spa
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
   const int lane = thread_here() % 32, rows_log = space.rows_log;
-  // Columns that no row has repeat the first one's, which costs no more to read.
-  const int column = (lane / 4 % 4) < 1 << rows_log ? lane : lane & ~12;
-  const RowPlaces rows{plan.work + further + column * 16, space.biases + further + Work::sum_place(lane)};
+  const RowPlaces rows =
+      Work::places_of({plan.work + further, space.biases + further, space.scales + further}, rows_log, lane);
   if (awaits) {
     if (tiles > 0) stream.next(plan);  // the weights as well, while others have rows to stage
     __syncthreads();
   }
 #pragma unroll 1
   for (; tiles > 0; --tiles) {
-    float mine[kSubtiles][kTiles][4] = {};
+    typename Work::Sums mine = {};
     int piece = share.piece;
 #pragma unroll 1
     for (; piece < share.piece_end; piece += kStagePieces) {
@@ -107,7 +109,7 @@ __device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Spa
         stream.pass_on(plan, goes_on);
       }
     }
-    leave_sums<kSubtiles, kTiles>(sums, rows_log, mine);
+    leave_sums<Work::kHalves>(sums, rows_log, mine);
     sums += (kWarps * 16 * kSubtiles) << rows_log;
   }
 }
@@ -122,21 +124,30 @@ __device__ __forceinline__ void multiply_any(const SharedPlan& plan, int way, co
                                                         stream, sums);
   };
   // The most frequent ones without the detour of a jump table.
-  if (way == multiplying(Format::kAffine4, 1, 1)) return with.template operator()<Format::kAffine4, 1, 1>();
-  if (way == multiplying(Format::kAffine4, 1, 2)) return with.template operator()<Format::kAffine4, 1, 2>();
+  using enum Format;
+  if (way == multiplying(kAffine4Halves, 1, 1)) return with.template operator()<kAffine4Halves, 1, 1>();
+  if (way == multiplying(kAffine4Halves, 1, 2)) return with.template operator()<kAffine4Halves, 1, 2>();
+  if (way == multiplying(kAffine4, 1, 1)) return with.template operator()<kAffine4, 1, 1>();
+  if (way == multiplying(kAffine4, 1, 2)) return with.template operator()<kAffine4, 1, 2>();
   if (way >= passing_on(1)) {
     if (awaits) __syncthreads();
     return pass_stages(plan, share, way, tiles, last, stream);
   }
   switch (way) {
-    case multiplying(Format::kAffine4, 2, 1): return with.template operator()<Format::kAffine4, 2, 1>();
-    case multiplying(Format::kAffine4, 2, 2): return with.template operator()<Format::kAffine4, 2, 2>();
-    case multiplying(Format::kAffine8, 1, 1): return with.template operator()<Format::kAffine8, 1, 1>();
-    case multiplying(Format::kAffine8, 1, 2): return with.template operator()<Format::kAffine8, 1, 2>();
-    case multiplying(Format::kAffine8, 2, 1): return with.template operator()<Format::kAffine8, 2, 1>();
-    case multiplying(Format::kAffine8, 2, 2): return with.template operator()<Format::kAffine8, 2, 2>();
-    case multiplying(Format::kBf16, 0, 1): return with.template operator()<Format::kBf16, 0, 1>();
-    default: return with.template operator()<Format::kBf16, 0, 2>();
+    case multiplying(kAffine4, 2, 1): return with.template operator()<kAffine4, 2, 1>();
+    case multiplying(kAffine4, 2, 2): return with.template operator()<kAffine4, 2, 2>();
+    case multiplying(kAffine8, 1, 1): return with.template operator()<kAffine8, 1, 1>();
+    case multiplying(kAffine8, 1, 2): return with.template operator()<kAffine8, 1, 2>();
+    case multiplying(kAffine8, 2, 1): return with.template operator()<kAffine8, 2, 1>();
+    case multiplying(kAffine8, 2, 2): return with.template operator()<kAffine8, 2, 2>();
+    case multiplying(kAffine4Halves, 2, 1): return with.template operator()<kAffine4Halves, 2, 1>();
+    case multiplying(kAffine4Halves, 2, 2): return with.template operator()<kAffine4Halves, 2, 2>();
+    case multiplying(kAffine8Halves, 1, 1): return with.template operator()<kAffine8Halves, 1, 1>();
+    case multiplying(kAffine8Halves, 1, 2): return with.template operator()<kAffine8Halves, 1, 2>();
+    case multiplying(kAffine8Halves, 2, 1): return with.template operator()<kAffine8Halves, 2, 1>();
+    case multiplying(kAffine8Halves, 2, 2): return with.template operator()<kAffine8Halves, 2, 2>();
+    case multiplying(kBf16, 0, 1): return with.template operator()<kBf16, 0, 1>();
+    default: return with.template operator()<kBf16, 0, 2>();
   }
 }
 

@@ -10,7 +10,8 @@ namespace slip::backend::cuda {
 /// The ways to multiply, as Segment::multiplying; and not to, so that a benchmark sees what the weights cost.
 /// Odd ones take two subtiles at a time.
 __host__ __device__ constexpr int multiplying(Format format, int groups, int subtiles) {
-  const int kind = format == Format::kBf16 ? 4 : (format == Format::kAffine8 ? 2 : 0) + groups - 1;
+  const int kind =
+      format == Format::kBf16 ? 8 : (in_halves(format) ? 4 : 0) + (is_eights(format) ? 2 : 0) + groups - 1;
   return 2 * kind + subtiles - 1;
 }
 __host__ __device__ constexpr int passing_on(int subtiles) {

@@ -26,7 +26,7 @@ static_assert(kMultipliers <= 15);
 /// Places in a slot: [64 columns][8 rows][high, low][row][64 columns] values, weights, tails.
 template <typename S>
 struct GroupSlot {
-  static constexpr int kBlockBytes = kWideTokens * 256;  // of 64 columns
+  static constexpr int kBlockBytes = kWideTokens * 128 * S::kParts;  // of 64 columns
   static constexpr int kWeights = S::kValueBytes;
   static constexpr int kTails = kWeights + S::kWeightBytes;
   static constexpr int kBytes = (S::kStageBytes + 1023) / 1024 * 1024;
@@ -57,7 +57,9 @@ class GroupLoader {
   __device__ __forceinline__ void bring(int stage, int place) {
     bring_values(stage, place);
     bring_weights(stage, place + GroupSlot<S>::kWeights);
-    if constexpr (S::kTailBytes > 0) bring_tails(stage, place + GroupSlot<S>::kTails);
+    if constexpr (S::kTailBytes > 0)
+      bring_tails<S>(thread(), stage * S::kPieces, pieces_, place + GroupSlot<S>::kTails,
+                     staged_ + static_cast<int64_t>(tail_) * 16);
   }
 
  private:
@@ -69,20 +71,22 @@ class GroupLoader {
 
   __device__ __forceinline__ void bring_values(int stage, int place) const {
     const int n = thread() / 8;
-    place += n / 8 * 2048 + n % 8 * 128 + (thread() % 8 ^ n % 8) * 16;
+    constexpr int kTile = 1024 * S::kParts;  // of 8 rows
+    place += n / 8 * kTile + n % 8 * 128 + (thread() % 8 ^ n % 8) * 16;
 #pragma unroll
     for (int block = 0; block < kWideCols / 64; ++block) {
       const int col = stage * kWideCols + block * 64;
       if (col / kCols >= pieces_) break;
       const std::byte* from = staged_ + static_cast<int64_t>(col / kCols) * S::kLayout.piece_bytes() +
-                              (kCols > 64 ? col % kCols / 64 * 256 : 0);
+                              (kCols > 64 ? col % kCols / 64 * 128 * S::kParts : 0);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if (i >= rows_) break;
 #pragma unroll
-        for (int low = 0; low < 2; ++low)
-          copy_async(shared_at<std::byte>(place + block * GroupSlot<S>::kBlockBytes + i * 4096 + low * 1024),
-                     from + static_cast<int64_t>(values_[i]) * 16 + low * 128);
+        for (int low = 0; low < S::kParts; ++low)
+          copy_async(
+              shared_at<std::byte>(place + block * GroupSlot<S>::kBlockBytes + i * 2 * kTile + low * 1024),
+              from + static_cast<int64_t>(values_[i]) * 16 + low * 128);
       }
     }
   }
@@ -101,14 +105,6 @@ class GroupLoader {
       }
       weights_.next(matrix_);
     }
-  }
-  __device__ __forceinline__ void bring_tails(int stage, int place) const {
-    static_assert(S::kPieces <= kGroupThreads / kWideTokens);
-    const int part = thread() / kWideTokens, piece = stage * S::kPieces + part;
-    if (part < S::kPieces && piece < pieces_)
-      copy_async(shared_at<std::byte>(place + thread() * 16),
-                 staged_ + static_cast<int64_t>(tail_) * 16 +
-                     static_cast<int64_t>(piece) * S::kLayout.piece_bytes());
   }
 
   const PackedMatrix& matrix_;

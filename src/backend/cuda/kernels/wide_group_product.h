@@ -58,7 +58,8 @@ struct WideScales {
 template <Format kFormat, int kGroups, int kSubtiles, int kColumns>
 struct GroupWarp {
   using S = WideShape<kFormat, kGroups, kSubtiles>;
-  float sums[2 * kColumns][4] = {};  // [column tile][high, low]
+  static constexpr int kParts = S::kParts;
+  float sums[kParts * kColumns][4] = {};  // [column tile][high, low]
   float total[kColumns][4] = {};
   int lane, group, tile, subtile;  // warpgroup; of the block; of the tile
 
@@ -74,8 +75,10 @@ struct GroupWarp {
     for (int column = 0; column < kColumns; ++column) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        total[column][i] += sums[2 * column][i] + sums[2 * column + 1][i];
-        sums[2 * column][i] = sums[2 * column + 1][i] = 0;
+        total[column][i] +=
+            kParts == 1 ? sums[column][i] : sums[kParts * column][i] + sums[kParts * column + 1][i];
+#pragma unroll
+        for (int low = 0; low < kParts; ++low) sums[kParts * column + low][i] = 0;
       }
     }
   }
@@ -91,7 +94,8 @@ struct GroupWarp {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       if (block > 0 && block >= blocks) continue;
-      multiply_block(weights, values + block * GroupSlot<S>::kBlockBytes, block, scales);
+      multiply_block(weights, values + block * GroupSlot<S>::kBlockBytes, block, scales,
+                     place + GroupSlot<S>::kTails, piece);
     }
     add_biases(tails, scales);
   }
@@ -153,7 +157,7 @@ struct GroupWarp {
   }
 
   __device__ __forceinline__ void multiply_block(int weights, int values, int block,
-                                                 const WideScales<S>& scales) {
+                                                 const WideScales<S>& scales, int tails, int piece) {
     constexpr int kWords = kCodeWords<kFormat>;
     constexpr int kSteps = 4 / kGroups;  // of a group
     uint4 codes[kWords];
@@ -167,25 +171,30 @@ struct GroupWarp {
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) unpack<kFormat>(codes, part * kSteps + i, a[i]);
       const int number = block * kGroups + part;  // of the piece's groups
-      float raw[2 * kColumns][4];
+      float raw[kParts * kColumns][4];
       await_turn();
       group_begin_at_zero(raw);
-      group_mma<false>(raw, a[0], values, part * kSteps);
+      group_mma<false, S::kHalves>(raw, a[0], values, part * kSteps);
 #pragma unroll
       for (int i = 1; i < kSteps; ++i) {
         if (i == kSteps - 1) group_commit();
-        group_mma(raw, a[i], values, part * kSteps + i);
+        group_mma<true, S::kHalves>(raw, a[i], values, part * kSteps + i);
       }
       pass_turn();
       group_end(raw);
       const uint32_t both = scales.scale(number);
       const float scale0 = bf16_low(both), scale1 = bf16_high(both);
 #pragma unroll
-      for (int column = 0; column < 2 * kColumns; ++column) {
-        sums[column][0] = fmaf(scale0, raw[column][0], sums[column][0]);
-        sums[column][1] = fmaf(scale0, raw[column][1], sums[column][1]);
-        sums[column][2] = fmaf(scale1, raw[column][2], sums[column][2]);
-        sums[column][3] = fmaf(scale1, raw[column][3], sums[column][3]);
+      for (int column = 0; column < kParts * kColumns; ++column) {
+        float back[2] = {1, 1};  // of the lane's columns
+        if constexpr (S::kHalves) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) back[i] = tail_back<S>(tails, piece, column * 8 + lane % 4 * 2 + i);
+        }
+        sums[column][0] = fmaf(scale0 * back[0], raw[column][0], sums[column][0]);
+        sums[column][1] = fmaf(scale0 * back[1], raw[column][1], sums[column][1]);
+        sums[column][2] = fmaf(scale1 * back[0], raw[column][2], sums[column][2]);
+        sums[column][3] = fmaf(scale1 * back[1], raw[column][3], sums[column][3]);
       }
     }
   }
@@ -195,7 +204,7 @@ struct GroupWarp {
     uint32_t a[4];
     scales.row_operand(lane, a);
 #pragma unroll
-    for (int column = 0; column < kColumns; ++column) mma(sums[2 * column], a, x[column * 32], 0);
+    for (int column = 0; column < kColumns; ++column) mma(sums[kParts * column], a, x[column * 32], 0);
   }
 };
 

@@ -17,17 +17,21 @@ inline constexpr int kWideThreads = 256;
 inline constexpr int kWideCols = 128;  // that are in shared memory together
 inline constexpr int kWideTargets = 3;
 
-/// A staged row: its pieces (packed_matrix.h) one after another. Of a piece, first the pairs of bf16,
-/// [32 columns][high, low][t][two steps of 16 columns][b0, b1], the column operand of one row; then, as a
-/// tail, the sums of its groups of columns with a scale as a column operand for the biases. See stage.h,
-/// which has the same for up to 16 rows side by side.
+/// A staged row: its pieces (packed_matrix.h) one after another. Of a piece, first the pairs of bf16 or the
+/// halves, [32 columns][high, low][t][two steps of 16 columns][b0, b1], the column operand of one row; then,
+/// as a tail, the sums of its groups of columns with a scale as a column operand for the biases, and of
+/// halves what makes up for their power of two. See stage.h, which has the same for up to 16 rows side by
+/// side.
 struct StagedLayout {
   Format format = Format::kBf16;
   int groups = 0;
 
   constexpr int in_piece() const { return groups_of_piece(format, groups); }
-  constexpr int value_bytes() const { return piece_cols(format) * 4; }
-  constexpr int tail_bytes() const { return groups == 0 ? 0 : 16; }
+  /// High and low, or one.
+  constexpr int parts() const { return in_halves(format) ? 1 : 2; }
+  constexpr int value_bytes() const { return piece_cols(format) * 2 * parts(); }
+  static constexpr int kSumBytes = 16;
+  constexpr int tail_bytes() const { return groups == 0 ? 0 : in_halves(format) ? 2 * kSumBytes : kSumBytes; }
   constexpr int piece_bytes() const { return value_bytes() + tail_bytes(); }
 };
 
@@ -37,7 +41,7 @@ constexpr int64_t staged_bytes(const PackedMatrix& matrix) {
 }
 
 /// Who multiplies: warps alone, or warpgroups (wide_group.h), which take the pairs of a row's 64 columns as
-/// they are: [64 columns][high, low][column].
+/// they are: [64 columns][high, low][column], of halves without the second.
 enum class WideWorkers : int { kSingle, kGroups };
 inline constexpr WideWorkers kWideWorkers = WideWorkers::kGroups;  // of all passes
 

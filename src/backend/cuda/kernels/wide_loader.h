@@ -18,7 +18,10 @@ struct WideShape {
   static constexpr int kPieceBytes = kSubtiles * (1024 + kHeaderBytes);  // of a tile
   static constexpr int kTiles = kWideOutputs / 16 / kSubtiles;           // of a block
   static constexpr int kWeightBytes = kTiles * kPieces * kPieceBytes;
-  static constexpr int kValueBytes = kWideTokens * kWideCols * 4;
+  static constexpr bool kHalves = in_halves(kFormat);
+  static constexpr int kParts = kLayout.parts();  // of a row's values
+  static constexpr int kValueBytes = kWideTokens * kWideCols * 2 * kParts;
+  static constexpr int kSumBytes = kPieces * kWideTokens * StagedLayout::kSumBytes;  // of the tails
   static constexpr int kTailBytes = kPieces * kWideTokens * kLayout.tail_bytes();
   static constexpr int kStageBytes = kWeightBytes + kValueBytes + kTailBytes;
   static constexpr int kStages = kWideSharedBytes / kStageBytes < 4 ? kWideSharedBytes / kStageBytes : 4;
@@ -73,6 +76,25 @@ __device__ __forceinline__ int staged_row(const WideProduct& job, const WideUnit
   return wide_row(job, unit, n) / job.pairs_per_row;
 }
 
+/// Brings the tails of a stage's pieces, of a row each by `thread`: sums as [piece][row][16 bytes], then of
+/// halves what makes up for their power of two, alike. `from`: the row's first one.
+template <typename S>
+__device__ __forceinline__ void bring_tails(int thread, int first, int pieces, int place,
+                                            const std::byte* from) {
+  const int part = thread / kWideTokens, piece = first + part;
+  if (part >= S::kPieces || piece >= pieces) return;
+  from += static_cast<int64_t>(piece) * S::kLayout.piece_bytes();
+  copy_async(shared_at<std::byte>(place + thread * StagedLayout::kSumBytes), from);
+  if constexpr (S::kHalves)
+    copy_async(shared_at<std::byte>(place + S::kSumBytes + thread * StagedLayout::kSumBytes),
+               from + StagedLayout::kSumBytes);
+}
+/// Of those the latter of row `n` of piece `piece`; `tails`: of the stage.
+template <typename S>
+__device__ __forceinline__ float tail_back(int tails, int piece, int n) {
+  return *shared_at<const float>(tails + S::kSumBytes + (piece * kWideTokens + n) * StagedLayout::kSumBytes);
+}
+
 /// Brings stage after stage to shared memory. Values lie as [32 columns][8 rows][high, low][lane], 16 bytes
 /// each.
 template <typename S>
@@ -89,8 +111,10 @@ class WideLoader {
       return unit.staged + static_cast<int64_t>(staged_row(job, unit, n)) * job.row_bytes;
     };
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      values_[i] = row((warp / 2 + 4 * i) * 8 + lane / 4) + warp % 2 * 64 + lane % 4 * 16;
+    for (int i = 0; i < S::kParts; ++i) {
+      const int at = warp + 8 * i;  // of 8 rows, high or low
+      values_[i] = row(at / S::kParts * 8 + lane / 4) + at % S::kParts * 64 + lane % 4 * 16;
+    }
     tail_ = row(thread % kWideTokens) + S::kLayout.value_bytes();
   }
 
@@ -113,21 +137,17 @@ class WideLoader {
     }
     place += S::kWeightBytes;
     constexpr int kChunks = piece_cols(S::kLayout.format) / 32;  // of a piece
+    // The second half of the rows may not be there.
+    const bool wanted = S::kParts > 1 || thread < kWideThreads / 2 || all_rows_;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int chunk = i / 2, piece = first + chunk / kChunks;
-      if (piece < pieces_ && (i % 2 == 0 || all_rows_))
-        copy_async(
-            shared_at<std::byte>(place + (i * kWideThreads + thread) * 16),
-            values_[i % 2] + static_cast<int64_t>(piece) * S::kLayout.piece_bytes() + chunk % kChunks * 128);
+    for (int i = 0; i < 4 * S::kParts; ++i) {
+      const int chunk = i / S::kParts, piece = first + chunk / kChunks;
+      if (piece < pieces_ && wanted && (i % S::kParts == 0 || all_rows_))
+        copy_async(shared_at<std::byte>(place + (i * kWideThreads + thread) * 16),
+                   values_[i % S::kParts] + static_cast<int64_t>(piece) * S::kLayout.piece_bytes() +
+                       chunk % kChunks * 64 * S::kParts);
     }
-    place += S::kValueBytes;
-    if constexpr (S::kTailBytes > 0) {
-      const int part = thread / kWideTokens, piece = first + part;
-      if (part < S::kPieces && piece < pieces_)
-        copy_async(shared_at<std::byte>(place + thread * 16),
-                   tail_ + static_cast<int64_t>(piece) * S::kLayout.piece_bytes());
-    }
+    if constexpr (S::kTailBytes > 0) bring_tails<S>(thread, first, pieces_, place + S::kValueBytes, tail_);
   }
 
  private:
@@ -135,7 +155,7 @@ class WideLoader {
   PieceWalk weights_;
   int tiles_, pieces_;
   bool all_rows_;
-  const std::byte* values_[2];  // of this thread's two rows
+  const std::byte* values_[S::kParts];  // of this thread's rows
   const std::byte* tail_;
 };
 

@@ -17,11 +17,17 @@ void pick(Format format, int groups, const With& with) {
   const auto use = [&]<Format kFormat, int kGroups>() {
     with(wide_product<kFormat, kGroups, kSubtiles>, WideShape<kFormat, kGroups, kSubtiles>{});
   };
-  if (format == Format::kBf16) return use.template operator()<Format::kBf16, 0>();
-  if (format == Format::kAffine4 && groups == 1) return use.template operator()<Format::kAffine4, 1>();
-  if (format == Format::kAffine4) return use.template operator()<Format::kAffine4, 2>();
-  if (groups == 1) return use.template operator()<Format::kAffine8, 1>();
-  return use.template operator()<Format::kAffine8, 2>();
+  using enum Format;
+  const auto of_groups = [&]<Format kFormat>() {
+    return groups == 1 ? use.template operator()<kFormat, 1>() : use.template operator()<kFormat, 2>();
+  };
+  switch (format) {
+    case kBf16: return use.template operator()<kBf16, 0>();
+    case kAffine4: return of_groups.template operator()<kAffine4>();
+    case kAffine8: return of_groups.template operator()<kAffine8>();
+    case kAffine4Halves: return of_groups.template operator()<kAffine4Halves>();
+    case kAffine8Halves: return of_groups.template operator()<kAffine8Halves>();
+  }
 }
 template <typename With>
 void pick(const PackedMatrix& matrix, const With& with) {
@@ -34,7 +40,7 @@ void pick(const PackedMatrix& matrix, const With& with) {
 void prepare_wide(Gpu& gpu) {
   prepare_wide_groups(gpu);
   PackedMatrix matrix;
-  for (const Format format : {Format::kBf16, Format::kAffine8, Format::kAffine4}) {
+  for (const Format format : kFormats) {
     for (const int groups : {1, 2}) {
       for (const int subtiles : {1, 2}) {
         matrix.format = format;

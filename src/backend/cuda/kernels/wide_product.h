@@ -24,8 +24,9 @@ namespace slip::backend::cuda {
 template <Format kFormat, int kGroups, int kSubtiles>
 struct WideWarp {
   using S = WideShape<kFormat, kGroups, kSubtiles>;
-  static constexpr int kColumns = 4;   // column tiles
-  float sums[2][kColumns][2][4] = {};  // [subtile][column tile][high, low]
+  static constexpr int kColumns = 4;  // column tiles
+  static constexpr int kParts = S::kParts;
+  float sums[2][kColumns][kParts][4] = {};  // [subtile][column tile][high, low]
   float total[2][kColumns][4] = {};
   int tall, wide, lane;
 
@@ -44,8 +45,9 @@ struct WideWarp {
       for (int tile = 0; tile < kColumns; ++tile) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          total[s][tile][i] += sums[s][tile][0][i] + sums[s][tile][1][i];
-          sums[s][tile][0][i] = sums[s][tile][1][i] = 0;
+          total[s][tile][i] += kParts == 1 ? sums[s][tile][0][i] : sums[s][tile][0][i] + sums[s][tile][1][i];
+#pragma unroll
+          for (int low = 0; low < kParts; ++low) sums[s][tile][low][i] = 0;
         }
       }
     }
@@ -53,7 +55,7 @@ struct WideWarp {
 
   /// Operands of 32 columns: chunk of the stage.
   __device__ __forceinline__ uint4 column(int values, int chunk, int tile, int low) const {
-    return shared_at<const uint4>(values)[((chunk * 8 + wide * 4 + tile) * 2 + low) * 32 + lane];
+    return shared_at<const uint4>(values)[((chunk * 8 + wide * 4 + tile) * kParts + low) * 32 + lane];
   }
   /// Tile of the block that holds subtile s of this warp, and the place of its piece.
   __device__ __forceinline__ int piece_at(int place, int s, int piece) const {
@@ -73,7 +75,7 @@ struct WideWarp {
 #pragma unroll
       for (int s = 0; s < 2; ++s)
         load_scales(piece_at(place, s, piece) + in_tile(s) * S::kHeaderBytes, scales[s]);
-      constexpr int kBlocks = kFormat == Format::kAffine4 ? 2 : 1;
+      constexpr int kBlocks = is_fours(kFormat) ? 2 : 1;
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         if (block > 0 && block >= blocks) continue;
@@ -155,35 +157,41 @@ struct WideWarp {
       const int number = block * kGroups + group;  // of the piece's groups
 #pragma unroll
       for (int tile = 0; tile < kColumns; ++tile) {
-        float raw[2][2][4];
+        float raw[2][kParts][4];
 #pragma unroll
         for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
-          for (int low = 0; low < 2; ++low) {
+          for (int low = 0; low < kParts; ++low) {
             const uint4 x = column(values, piece * kChunks + block * 2 + (group * kSteps + i) / 2, tile, low);
             const uint32_t b0 = i % 2 == 0 ? x.x : x.z, b1 = i % 2 == 0 ? x.y : x.w;
 #pragma unroll
             for (int s = 0; s < 2; ++s) {
               if (i == 0) {
-                mma(raw[s][low], a[s][i], b0, b1, {0, 0, 0, 0});
+                mma<S::kHalves>(raw[s][low], a[s][i], b0, b1, {0, 0, 0, 0});
               } else {
-                mma(raw[s][low], a[s][i], b0, b1);
+                mma<S::kHalves>(raw[s][low], a[s][i], b0, b1);
               }
             }
           }
+        }
+        float back[2] = {1, 1};  // of the lane's columns
+        if constexpr (S::kHalves) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            back[i] = tail_back<S>(values + S::kValueBytes, piece, wide * 32 + tile * 8 + lane % 4 * 2 + i);
         }
 #pragma unroll
         for (int s = 0; s < 2; ++s) {
           const uint32_t both = scale_word(scales[s], number);
           const float scale0 = bf16_low(both), scale1 = bf16_high(both);
 #pragma unroll
-          for (int low = 0; low < 2; ++low) {
+          for (int low = 0; low < kParts; ++low) {
             float(&to)[4] = sums[s][tile][low];
             const float(&from)[4] = raw[s][low];
-            to[0] = fmaf(scale0, from[0], to[0]);
-            to[1] = fmaf(scale0, from[1], to[1]);
-            to[2] = fmaf(scale1, from[2], to[2]);
-            to[3] = fmaf(scale1, from[3], to[3]);
+            to[0] = fmaf(scale0 * back[0], from[0], to[0]);
+            to[1] = fmaf(scale0 * back[1], from[1], to[1]);
+            to[2] = fmaf(scale1 * back[0], from[2], to[2]);
+            to[3] = fmaf(scale1 * back[1], from[3], to[3]);
           }
         }
       }

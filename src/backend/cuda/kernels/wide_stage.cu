@@ -10,37 +10,58 @@
 namespace slip::backend::cuda {
 namespace {
 
-/// Four columns as operands, and what their groups need: see put_four().
+/// Four columns of a piece as operands to their place: see put_four(). kParts: high and low ones, or one.
+template <int kParts>
+__device__ __forceinline__ void put_words(const WideTarget& target, std::byte* row, std::byte* piece, int col,
+                                          const uint32_t (&one)[kParts], const uint32_t (&two)[kParts]) {
+  const int cols = piece_cols(target.layout.format);
+  if (target.workers == WideWorkers::kGroups) {
+    constexpr int kBlock = 128 * kParts;  // bytes of 64 columns
+    std::byte* block = cols < 64 ? row + col / 64 * kBlock : piece + col % cols / 64 * kBlock;
+    auto* pairs = reinterpret_cast<uint2*>(block) + col % 64 / 4;
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) pairs[i * 16] = {one[i], two[i]};
+  } else {
+    auto* words = reinterpret_cast<uint32_t*>(piece) + col % cols / 32 * 16 * kParts + col % 8 * 2 +
+                  col / 16 % 2 * 2 + col / 8 % 2;
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) {
+      words[i * 16] = one[i];
+      words[i * 16 + 4] = two[i];
+    }
+  }
+}
+
+/// Four columns as operands, and what their groups need.
 __device__ __forceinline__ void put_four_wide(const WideTarget& target, std::byte* row, int col, float4 x,
                                               bool wanted) {
   const StagedLayout& layout = target.layout;
-  const auto [one, two] = staged_four(x, staged_scale(layout.groups));
   const int cols = piece_cols(layout.format);
   std::byte* piece = row + col / cols * layout.piece_bytes();
-  auto* words = reinterpret_cast<uint32_t*>(piece) + col % cols / 32 * 32;
-  if (wanted && target.workers == WideWorkers::kGroups) {
-    std::byte* block = cols < 64 ? row + col / 64 * 256 : piece + col % cols / 64 * 256;
-    auto* pairs = reinterpret_cast<uint2*>(block) + col % 64 / 4;
-    pairs[0] = {one.high, two.high};
-    pairs[16] = {one.low, two.low};
+  float sum = sum_of(x), back = 0;
+  if (in_halves(layout.format)) {
+    const HalfScale scale(x);
+    const HalfFour four(x, scale);
+    if (wanted) put_words<1>(target, row, piece, col, {four.one}, {four.two});
+    sum = four.sum;
+    back = scale.back;
   } else if (wanted) {
-    words += col % 8 * 2 + col / 16 % 2 * 2 + col / 8 % 2;
-    words[0] = one.high;
-    words[4] = two.high;
-    words[16] = one.low;
-    words[20] = two.low;
+    const auto [one, two] = staged_four(x, staged_scale(layout.groups));
+    put_words<2>(target, row, piece, col, {one.high, one.low}, {two.high, two.low});
   }
   if (layout.groups == 0) return;
   const int lanes = group_lanes(layout.groups);
-  const float sum = group_sum(sum_of(x), lanes);
+  sum = group_sum(sum, lanes);
   if (!wanted || threadIdx.x % static_cast<unsigned>(lanes) != 0) return;
   const int in_piece = layout.in_piece(), at = col % cols / (kPaddedCols / layout.groups);
   const Split total = split_bf16(sum, 0);
-  auto* halves = reinterpret_cast<uint16_t*>(piece + layout.value_bytes());
+  std::byte* tail = piece + layout.value_bytes();
+  auto* halves = reinterpret_cast<uint16_t*>(tail);
   halves[at] = static_cast<uint16_t>(total.high);
   halves[in_piece + at] = static_cast<uint16_t>(total.low);
   if (at > 0) return;
-  for (int t = in_piece; t < 4; ++t) reinterpret_cast<uint32_t*>(halves)[t] = 0;
+  for (int t = in_piece; t < 4; ++t) reinterpret_cast<uint32_t*>(tail)[t] = 0;
+  if (in_halves(layout.format)) *reinterpret_cast<float*>(tail + StagedLayout::kSumBytes) = back;
 }
 
 /// Sum over the block in the order of row_factor(), on every thread.
