@@ -1,10 +1,10 @@
 // Times the products of the CUDA executor alone, per shape and width: phases of one step over matrices that
 // together are several times the second-level cache. At width 1 also what their parts cost alone: staging the
 // rows, streaming the weights, multiplying what is already in shared memory. And the picking of tokens.
-// `cuda_products quick [name]` times up to eight rows of 4-bit matrices only, of one shape if asked to, and
-// their parts alone at each width, `cuda_products wide` the products of wide passes by warps and by
-// warpgroups, `cuda_products tensor` the tensor cores alone, `cuda_products attend` attention, `cuda_products
-// wide_attend` that of wide passes.
+// `cuda_products quick [name]` times up to eight rows of 4-bit matrices only, as pairs and as halves, of one
+// shape if asked to, and their parts alone at each width, `cuda_products wide` the products of wide passes by
+// warps and by warpgroups, `cuda_products tensor` the tensor cores alone, `cuda_products attend` attention,
+// `cuda_products wide_attend` that of wide passes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -76,6 +76,37 @@ void time_picks(Gpu& gpu) {
 
 constexpr size_t kBytes = size_t{3} << 30;  // of weights
 
+/// What the sum of a stream and a normed branch of some parts costs as a phase of its own, with the meeting.
+void time_sums(Gpu& gpu, const DeviceMemory& activations, const DeviceMemory& out) {
+  constexpr int kPhases = 50, kStride = 8192;
+  const auto* noise = reinterpret_cast<const float*>(activations.data());
+  fmt::print("\nsums of 2, 4, 8, 16 rows, us per phase\n");
+  for (const int cols : {1536, 2560, 3840, 5376}) {
+    for (const int parts : {1, 2, 4}) {
+      std::string line = fmt::format("{} columns, {} parts ", cols, parts);
+      for (const int rows : {2, 4, 8, 16}) {
+        StepList list;
+        for (int i = 0; i < kPhases; ++i) {
+          Input in;
+          in.rows = noise;
+          in.stride = in.branch_stride = in.keep_stride = kStride;
+          in.cols = cols;
+          in.branch = noise + (1 << 20);
+          in.branch_parts = parts;
+          in.part_stride = kMaxRows * kStride;
+          in.branch_norm = noise + (1 << 21);
+          in.epsilon = 1e-6f;
+          in.keep = reinterpret_cast<float*>(out.data());
+          list.add(StepKind::kSum, SumJob{.rows = rows, .in = in}, 0);
+        }
+        list.finish(gpu, rows);
+        line += fmt::format(" {:7.2f}", best_of(gpu, list, kSkipNothing) * 1e6);
+      }
+      fmt::print("{}\n", line);
+    }
+  }
+}
+
 constexpr Case kCases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2048, false},
                            {"e2b gate up", 12288, 1536, true}, {"e2b down", 1536, 12288, false, 4},
                            {"e2b ple gate", 256, 1536, false}, {"e2b ple proj", 1536, 256, false},
@@ -86,9 +117,10 @@ constexpr Case kCases[] = {{"e2b qkv", 2560, 1536, false},     {"e2b o", 1536, 2
                            {"31b gate up", 21504, 5376, true}, {"31b down", 5376, 21504, false, 4},
                            {"31b head", 262144, 5376, false}};
 
-/// A product as often as there are weights for it, up to 64 times, each with weights of its own.
-StepList products_of(const Gpu& gpu, const Case& one, PackedMatrix packed, const DeviceMemory& weights,
-                     const DeviceMemory& activations, const DeviceMemory& out) {
+/// A product of `rows` rows as often as there are weights for it, up to 64 times, each with weights of its
+/// own.
+StepList products_of(const Gpu& gpu, const Case& one, int rows, PackedMatrix packed,
+                     const DeviceMemory& weights, const DeviceMemory& activations, const DeviceMemory& out) {
   const size_t stride = (packed.bytes() + 255) / 256 * 256;
   const int copies = static_cast<int>(std::min<size_t>(64, kBytes / stride));
   StepList list;
@@ -104,12 +136,12 @@ StepList products_of(const Gpu& gpu, const Case& one, PackedMatrix packed, const
       segment.in.cols = packed.cols;
       segment.in.epsilon = 1e-6f;
       segment.normed = one.slices == 1;
-      if (segment.normed) {  // a branch to add, both with their norms, as in most products of a model
-        const auto* more = reinterpret_cast<const float*>(activations.data()) + (1 << 20);
+      const auto* more = reinterpret_cast<const float*>(activations.data()) + (1 << 20);
+      if (segment.normed) segment.norm = more + (1 << 20) + i * 8192;
+      if (segment.normed && rows <= 2) {  // a branch to add, which of more rows is a phase of its own
         segment.in.branch = more;
         segment.in.branch_stride = one.cols;
         segment.in.branch_norm = more + (1 << 19) + i * 8192;
-        segment.norm = more + (1 << 20) + i * 8192;
       }
       segment.epilogue = one.pair ? Epilogue::kGated : Epilogue::kStore;
       segment.out = reinterpret_cast<float*>(out.data()) + static_cast<int64_t>(part) * kMaxRows * one.rows;
@@ -131,7 +163,7 @@ void time_parts(Gpu& gpu, const DeviceMemory& weights, const DeviceMemory& activ
       if (parts > packed.pieces) break;  // every warp needs some
       const char* chosen = packed.parts == parts ? "*" : " ";
       packed.parts = parts;
-      StepList list = products_of(gpu, one, packed, weights, activations, out);
+      StepList list = products_of(gpu, one, 1, packed, weights, activations, out);
       list.finish(gpu, 1);
       line += fmt::format(" {:7.2f}{}", best_of(gpu, list, kSkipNothing) * 1e6, chosen);
     }
@@ -181,24 +213,26 @@ void run(int argc, char** argv) {
   if (*only == 0) {
     time_barrier(gpu);
     time_picks(gpu);
+    time_sums(gpu, activations, out);
   }
 
   const std::vector<int> widths = quick ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{1, 2, 4, 8, 16};
-  for (const Format format : {Format::kAffine4, Format::kAffine8, Format::kBf16}) {
-    if (quick && format != Format::kAffine4) break;
+  for (const Format format : {Format::kAffine4Halves, Format::kAffine4, Format::kAffine8, Format::kBf16}) {
+    if (quick && !is_fours(format)) break;
     fmt::print(
         "\n{}: us per phase (share of bandwidth) at widths 1, 2, 4, 8, 16; at 1 also its parts alone, each "
         "with a meeting of all blocks\n",
-        format == Format::kAffine4   ? "4 bits"
-        : format == Format::kAffine8 ? "8 bits"
-                                     : "bf16");
+        format == Format::kAffine4Halves ? "4 bits, rows as halves"
+        : format == Format::kAffine4     ? "4 bits"
+        : format == Format::kAffine8     ? "8 bits"
+                                         : "bf16");
     for (const Case& one : kCases) {
       if (*only != 0 && std::strcmp(only, one.name) != 0) continue;
       std::string line =
           fmt::format("{:14} {:6.1f} MB ", one.name, static_cast<double>(shape(one, format).bytes()) / 1e6);
       for (const int width : widths) {
         PackedMatrix packed = shape(one, format);
-        StepList list = products_of(gpu, one, packed, weights, activations, out);
+        StepList list = products_of(gpu, one, width, packed, weights, activations, out);
         list.finish(gpu, width);
         const int per_pass = list.jobs()[0].rows_per_pass, passes = (width + per_pass - 1) / per_pass;
         const double seconds = best_of(gpu, list, kSkipNothing);
