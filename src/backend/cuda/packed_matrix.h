@@ -74,6 +74,10 @@ constexpr int groups_of_piece(Format format, int groups) {
 constexpr int rows_of_tile(Format format) {
   return in_halves(format) ? 8 : 4;
 }
+/// A format whose rows become halves, or pairs, where that is all that matters.
+constexpr Format like(bool halves) {
+  return format_of(true, halves ? RowsAs::kHalves : RowsAs::kPairs);
+}
 /// Column tiles that matter of a kernel that has `tiles` of them for pairs: sixteen rows are two of halves.
 constexpr int column_tiles(Format format, int tiles) {
   return in_halves(format) && tiles > 2 ? 2 : tiles;

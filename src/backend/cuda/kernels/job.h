@@ -118,6 +118,9 @@ struct alignas(16) Segment {
   int staging = 0, multiplying = 0;
   int rows_kept = 0;  // see Space::rows_apart
   Space space;
+
+  /// Whether each matrix of a stack has rows of its own, at a place of its own.
+  constexpr bool rows_apart() const { return in.slots > 0 && bunch_shares == nullptr; }
 };
 
 inline constexpr int kMaxSegments = 4;

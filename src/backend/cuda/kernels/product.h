@@ -64,7 +64,7 @@ __device__ __forceinline__ void learn_in_ways(const Staging& how, int product) {
 /// Not inlined: few products need it.
 __device__ __noinline__ inline void learn_and_stage(int arguments, int now, int product, int kind) {
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
-  const Stage stage = staged_in(step.plan, job_at(step.plan, product).segment);
+  const Stage stage = staged_in(job_at(step.plan, product).segment.space, 1);
   learn_in_ways({step, {now}, {0, 1, -1}, stage, kind}, product);
 }
 

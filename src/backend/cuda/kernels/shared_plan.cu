@@ -74,8 +74,7 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
       const PackedMatrix& matrix = job.segments[i].matrix;
       // Of a stack whose matrices have rows of their own, of two at a time: a block has seldom tiles of more.
       const Segment& segment = job.segments[i];
-      const bool apart = segment.in.slots > 0 && segment.bunch_shares == nullptr;
-      work = std::max(work, stage_bytes(segment, tiles) * (apart ? 2 : 1));
+      work = std::max(work, stage_bytes(segment, tiles) * (segment.rows_apart() ? 2 : 1));
       plan.slot_bytes = std::max(plan.slot_bytes, matrix.piece_bytes * (2 / matrix.subtiles));
       subtiles = std::max(subtiles, matrix.subtiles);
       stacked |= matrix.count > 1;
@@ -125,12 +124,19 @@ bool attends_next(const std::vector<Phase>& phases, size_t product) {
   return false;
 }
 
+int stage_place(const SharedPlan& plan, const Segment& segment, int tiles) {
+  if (segment.rows_apart()) return plan.work;
+  return (plan.ring - stage_bytes(segment, tiles)) / kStageAlignment * kStageAlignment;
+}
+
 SumSpace sum_space(const SharedPlan& plan, const Segment& segment, int tiles, bool attends) {
-  const int rows = segment.space.rows_apart > 0 ? segment.rows_kept * segment.space.rows_apart
-                                                : stage_bytes(segment, tiles);
-  const int place = plan.work + rows, floats = (plan.ring - place) / 32 * 8;
-  if (attends || floats <= plan.sum_floats) return {plan.sums, plan.sum_floats};
-  return {place, floats};
+  const auto floats = [](int bytes) { return bytes / 64 * 16; };
+  if (attends) return {plan.sums, plan.sum_floats};
+  if (!segment.rows_apart()) return {plan.sums, floats(stage_place(plan, segment, tiles) - plan.sums)};
+  const int place = plan.work + segment.rows_kept * segment.space.rows_apart;
+  const int behind = floats(plan.ring - place);
+  if (behind <= plan.sum_floats) return {plan.sums, plan.sum_floats};
+  return {place, behind};
 }
 
 }  // namespace slip::backend::cuda

@@ -41,7 +41,11 @@ SharedPlan plan_shared(const std::vector<Phase>& phases, const std::vector<Job>&
 
 /// Whether attention follows on a product, which begins before all warps are done with the one before it.
 bool attends_next(const std::vector<Phase>& phases, size_t product);
-/// Where the sums of a segment's tiles go: there may be more room behind its rows than what is set aside.
+/// Where a segment's rows are staged: at the end of the space to work in, so that sums may take what is left
+/// of it before them; where each matrix has rows of its own, from its start on.
+int stage_place(const SharedPlan& plan, const Segment& segment, int tiles);
+/// Where the sums of a segment's tiles go, whose rows have a place: there may be more room than what is set
+/// aside.
 struct SumSpace {
   int place, floats;
 };

@@ -63,9 +63,9 @@ __host__ __device__ inline Stage stage_at(int work, const Segment& segment, int 
     end += (staged_cols(segment) + kStretchCols - 1) / kStretchCols * scale_bytes(tiles);
   return stage;
 }
-/// The same in a running step.
-__host__ __device__ inline Stage staged_in(const SharedPlan& plan, const Segment& segment) {
-  return {plan.work, segment.space.biases, segment.space.scales};
+/// The same in a running step; `tiles`: column tiles. The rows lie before the biases.
+__device__ __forceinline__ Stage staged_in(const Space& space, int tiles) {
+  return {space.biases - space.padded * 16 * tiles, space.biases, space.scales};
 }
 
 struct StagedRows {

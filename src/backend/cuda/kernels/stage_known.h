@@ -80,8 +80,8 @@ struct KnownRows : RowSum<kRows, kTurns, kAdded> {
   using Sum = RowSum<kRows, kTurns, kAdded>;
   using Sum::thread, Sum::col, Sum::cols, Sum::x, Sum::partial;
   const Segment& segment;
-  static constexpr Format kLike = format_of(true, kHalves ? RowsAs::kHalves : RowsAs::kPairs);
-  static constexpr int kTiles = column_tiles(kLike, kAllTiles), kTileRows = rows_of_tile(kLike);
+  static constexpr int kTiles = column_tiles(like(kHalves), kAllTiles),
+                       kTileRows = rows_of_tile(like(kHalves));
   const int padded = segment.space.padded, groups;
   const PutPlaces places;
   typename Sum::Four weights = {};
@@ -288,7 +288,7 @@ __device__ __noinline__ void stage_any(const Segment* staged, int arguments, Mee
                                        int kind) {
   const Segment& segment = *staged;
   const StepArguments& step = *shared_at<const StepArguments>(arguments);
-  const Staging how{step, meeting, rows, staged_in(step.plan, segment), kind};
+  const Staging how{step, meeting, rows, staged_in(segment.space, column_tiles(like(kHalves), kTiles)), kind};
   if (stage_in_way<kTiles, kHalves, false>(how, segment)) return;
   how.meet_others();
   Stager<kTiles, kHalves, 4, 1> stager{segment,   how.chosen(),      rows,

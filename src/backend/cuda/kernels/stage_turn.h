@@ -65,7 +65,7 @@ __device__ __forceinline__ void stage_turn(const StepArguments& step, int now, i
   const SharedPlan& plan = step.plan;
   const Segment& segment = job_at(plan, product).segment;
   const Space& space = segment.space;
-  const Stage stage = staged_in(plan, segment);
+  const Stage stage = staged_in(space, column_tiles(like((kind & Duty::kHalves) != 0), kTiles));
   if constexpr (kTiles == 1) {
     if ((kind & Duty::kOneRow) != 0) [[likely]] {
       const Staging how{step, {now}, {0, 1, turn_here(plan, product, kind).run.listed}, stage, kind};

@@ -10,8 +10,8 @@ namespace slip::backend::cuda {
 /// of the two is 1, and an item is a row or a turn.
 template <int kAllTiles, bool kHalves, int kRows, int kTurns>
 struct Stager {
-  static constexpr Format kLike = format_of(true, kHalves ? RowsAs::kHalves : RowsAs::kPairs);
-  static constexpr int kTiles = column_tiles(kLike, kAllTiles), kTileRows = rows_of_tile(kLike);
+  static constexpr int kTiles = column_tiles(like(kHalves), kAllTiles),
+                       kTileRows = rows_of_tile(like(kHalves));
   static constexpr int kItems = kRows * kTurns;
   static constexpr int kPartsAtOnce = 2;  // of a branch
   static_assert(kRows == 1 || kTurns == 1);

@@ -168,12 +168,13 @@ void StepList::finish(Gpu& gpu, int rows, int per_pass) {
     const int most = std::min(most_rows(job, tiles_), per_pass), passes = (rows + most - 1) / most;
     for (Segment& segment : job.segments) {
       int end = 0;
-      const Stage stage = stage_at(plan_.work, segment, tiles_, end);
+      const int place = stage_place(plan_, segment, tiles_);
+      const Stage stage = stage_at(place, segment, tiles_, end);
       segment.space.biases = stage.biases;
       segment.space.scales = stage.scales;
       segment.space.padded = staged_cols(segment);
-      if (segment.in.slots > 0 && segment.bunch_shares == nullptr) {
-        segment.space.rows_apart = stage_aligned(end - plan_.work);
+      if (segment.rows_apart()) {
+        segment.space.rows_apart = stage_aligned(end - place);
         segment.rows_kept = (plan_.ring - plan_.work) / segment.space.rows_apart;
       }
     }

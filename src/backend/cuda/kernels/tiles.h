@@ -75,8 +75,11 @@ __device__ __forceinline__ void multiply_tiles(const SharedPlan& plan, const Spa
   using Work = Piece<kFormat, kGroups, kSubtiles, kTiles>;
   constexpr int kStagePieces = kSubtiles == 1 ? 2 : 1;
   const int lane = thread_here() % 32, rows_log = space.rows_log;
-  const RowPlaces rows =
-      Work::places_of({plan.work + further, space.biases + further, space.scales + further}, rows_log, lane);
+  Stage stage = staged_in(space, Work::kTiles);
+  stage.rows += further;
+  stage.biases += further;
+  stage.scales += further;
+  const RowPlaces rows = Work::places_of(stage, rows_log, lane);
   if (awaits) {
     if (tiles > 0) stream.next(plan);  // the weights as well, while others have rows to stage
     __syncthreads();
