@@ -2,6 +2,7 @@
 // bits must not depend on the rows beside it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <ostream>
@@ -74,6 +75,12 @@ class Subject {
 
   void scale_rows(float scale) {
     for (float& x : x_) x *= scale;
+    gpu_.to_device(rows_.data(), x_.data(), x_.size() * sizeof(float));
+    gpu_.finish();
+  }
+
+  void fill_row(int row, float value) {
+    std::fill_n(x_.begin() + row * stride_, cols_, value);
     gpu_.to_device(rows_.data(), x_.data(), x_.size() * sizeof(float));
     gpu_.finish();
   }
@@ -195,6 +202,25 @@ TEST_P(CudaProduct, GivesResultsThatScaleWithTheirRows) {
     for (float& y : got) y /= scale;
     EXPECT_EQ(got, plain) << scale;
     subject.scale_rows(1 / scale);
+  }
+}
+
+TEST_P(CudaProduct, GivesZeroForARowOfZerosAndLeavesOthersAloneWhereARowIsNotFinite) {
+  const MatrixKind& kind = GetParam();
+  const int64_t cols = kind.col_step == 1 ? 332 : 9 * kind.col_step;
+  Subject subject(gpu(), kind, 70, cols, false);
+  const std::vector<float> plain = subject.run(0, 7);
+  subject.fill_row(1, 0);
+  subject.fill_row(5, INFINITY);
+  const std::vector<float> got = subject.run(0, 7);
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (i / 70 == 1) {
+      ASSERT_EQ(got[i], 0) << i;
+    } else if (i / 70 == 5) {
+      ASSERT_FALSE(std::isfinite(got[i])) << i;
+    } else {
+      ASSERT_EQ(got[i], plain[i]) << i;
+    }
   }
 }
 

@@ -272,7 +272,9 @@ __device__ __forceinline__ bool stage_in_way(const Staging& how, const Segment& 
     stage_by<kTiles, kHalves, kFrom, 1>(how, segment);
     return true;
   } else {
-    constexpr bool kFew = kFrom % 4 > 1 && kFrom / 8 == static_cast<int>(Branch::kRow);
+    // Of four there are too few registers for a branch of two turns, and for halves of three.
+    constexpr bool kFew = (kFrom % 4 > 1 && kFrom / 8 == static_cast<int>(Branch::kRow)) ||
+                          (kHalves && kFrom % 4 == kMostTurns);
     if (kFew || (kTiles == 1 && uniform(how.rows.count) == 2)) {
       stage_by<kTiles, kHalves, kFrom, 2>(how, segment);
     } else if constexpr (!kFew) {

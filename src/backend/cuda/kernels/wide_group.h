@@ -14,19 +14,22 @@ namespace slip::backend::cuda {
 
 /// kAdds: d += a * b, else d = a * b. One for every number of column tiles, the numbers of registers written
 /// out as the assembler wants them: SLIP_GROUP_MMA(tiles, columns, sums, operands, sums of the compiler's).
+// clang-format off
 #define SLIP_GROUP_MMA(kTiles, columns, sums, operands, ...)                                                 \
   template <bool kAdds, bool kHalves>                                                                        \
-  __device__ __forceinline__ void group_mma_async(float(&d)[kTiles][4], const uint32_t(&a)[4], uint64_t b) { \
+  __device__ __forceinline__ void group_mma_async(float (&d)[kTiles][4], const uint32_t (&a)[4],             \
+                                                  uint64_t b) {                                              \
     if constexpr (kHalves) {                                                                                 \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.f16.f16 {" sums "}, " operands       \
-:__VA_ARGS__                                                                                                 \
+                   : __VA_ARGS__                                                                             \
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kAdds ? 1 : 0));                \
     } else {                                                                                                 \
       asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32.bf16.bf16 {" sums "}, " operands     \
-:__VA_ARGS__                                                                                                 \
+                   : __VA_ARGS__                                                                             \
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kAdds ? 1 : 0));                \
     }                                                                                                        \
   }
+// clang-format on
 #define SLIP_TILE(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define SLIP_TILES2(i) SLIP_TILE(i), SLIP_TILE(i + 1)
 #define SLIP_TILES4(i) SLIP_TILES2(i), SLIP_TILES2(i + 2)
