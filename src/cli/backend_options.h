@@ -9,10 +9,13 @@
 namespace slip::cli {
 
 struct BackendOptions {
-  std::string device = "auto";     // auto, cpu, cuda or cuda:N
-  int threads = 0;                 // 0 = one per core
-  std::string activations = "16";  // what quantised weights see: 8, 16 or float
-  std::string kv = "bf16";         // how K and V are kept: bf16 or f32
+  std::string device = "auto";       // auto, cpu, cuda or cuda:N
+  int threads = 0;                   // 0 = one per core
+  std::string activations = "auto";  // what quantised weights see: 16, of a CPU 8 or float, of a GPU 11
+  std::string kv = "bf16";           // how K and V are kept: bf16 or f32
+
+  /// Whether it asks for what only the CPU has.
+  bool wants_cpu() const { return activations == "8" || activations == "float"; }
 };
 
 /// Adds --device, -t/--threads, --activations and --kv.

@@ -29,6 +29,8 @@ std::unique_ptr<backend::Backend> load_cuda(int index, const model::Config& conf
   cuda.threads = options.threads;
   cuda.kv_storage = options.kv == "f32" ? kv::Storage::kF32 : kv::Storage::kBf16;
   cuda.progress = progress;
+  if (options.activations == "16") cuda.rows_as = backend::cuda::RowsAs::kPairs;
+  if (options.activations == "11") cuda.rows_as = backend::cuda::RowsAs::kHalves;
   return backend::cuda::load(config, weights, cuda);
 }
 #else
@@ -61,6 +63,8 @@ Device choose_auto(size_t needed) {
 Device choose_device(const BackendOptions& options, size_t needed) {
   const std::string& name = options.device;
   if (name == "cpu") return {};
+  if (name == "auto" && options.wants_cpu())
+    return {.note = fmt::format("--activations {} is for the CPU", options.activations)};
   if (name == "auto") return choose_auto(needed);
   if (name != "cuda" && !name.starts_with("cuda:"))
     fail_usage("--device must be auto, cpu, cuda or cuda:N, not '{}'", name);
@@ -70,6 +74,8 @@ Device choose_device(const BackendOptions& options, size_t needed) {
   if (count == 0) fail_usage("--device {}: {}; use --device cpu", name, why_no_gpu());
   if (index >= count)
     fail_usage("--device {}: this machine has {} GPU{}, numbered from 0", name, count, count == 1 ? "" : "s");
+  if (options.wants_cpu())
+    fail_usage("--activations {} is for the CPU; a GPU has 16 and 11", options.activations);
   return {.cuda = true, .index = index};
 }
 

@@ -99,8 +99,12 @@ Check compare(std::string name, std::span<const float> got, std::span<const floa
 
 GoldenModel::GoldenModel(const checkpoint::Checkpoint& checkpoint, const std::string& activations,
                          const std::string& kv, const VerifyOptions& options) {
+  // A GPU has no floats, which only matters where weights are quantised.
   const BackendOptions backend{
-      .device = options.device, .threads = options.threads, .activations = activations, .kv = kv};
+      .device = options.device,
+      .threads = options.threads,
+      .activations = options.on_cpu() || activations != "float" ? activations : "auto",
+      .kv = kv};
   Device device = choose_device(backend, 0);
   backend_ = load_on(device, checkpoint.config, checkpoint.weights, backend, {});
   vocab_ = static_cast<size_t>(checkpoint.config.vocab);

@@ -49,7 +49,7 @@ Check judge(std::string name, double worst, double bound, const char* measure, s
 int argmax(std::span<const float> row);
 
 /// What was computed against what was expected. The CPU computes in floats and is judged by its largest
-/// error; the tensor cores of a GPU see activations of 16 bits, and its results are judged as a whole.
+/// error; the tensor cores of a GPU see activations of 16 or 11 bits, and its results are judged as a whole.
 Check compare(std::string name, std::span<const float> got, std::span<const float> want, double cpu_bound,
               const VerifyOptions& options);
 

@@ -216,6 +216,7 @@ TEST_F(Generate, refuses_wrong_requests_before_it_loads_anything) {
   expect_refusal({"--ids", "-p", "9999"}, 1, "9999");
   expect_refusal({"--ids", "-p", ""}, 1, "the prompt is empty");
   expect_refusal({"--raw", "--system", "x", "-p", "hi"}, 1, "--system");
+  expect_refusal({"--device", "cpu", "--activations", "11", "-p", "hi"}, 1, "--activations 11 is for GPUs");
 }
 
 TEST_F(Generate, names_the_missing_tokenizer) {

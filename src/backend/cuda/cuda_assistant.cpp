@@ -25,7 +25,7 @@ class CudaAssistant final : public Assistant {
       : config_(config),
         span_(config.text.window + options.extra_keys),
         program_(model::assistant_program(config, weights)),
-        weights_(load_weights(*host.gpu, config, weights, *host.pool)),
+        weights_(load_weights({*host.gpu, *host.pool, host.options->rows_as}, config, weights)),
         executor_({.program = &program_,
                    .weights = &weights_,
                    .kv_config = host.config,

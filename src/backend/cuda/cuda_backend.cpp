@@ -19,7 +19,7 @@ class CudaBackend final : public Backend {
         gpu_(options.device),
         program_(model::build_program(config, weights)),
         pool_(options.threads > 0 ? options.threads : default_threads()),
-        weights_(load_weights(gpu_, config, weights, pool_, options.progress)),
+        weights_(load_weights({gpu_, pool_, options.rows_as}, config, weights, options.progress)),
         layout_(config, options.kv_storage, options.max_rows),
         pages_(layout_.global_page_bytes(), device_memory),
         input_(options.max_rows) {
@@ -88,7 +88,11 @@ class CudaBackend final : public Backend {
   }
 
   std::string description() const override {
-    return fmt::format("cuda:{}, {}, {} KV", gpu_.device(), gpu_.info().name,
+    const Format format = weights_.layers.front().gate_up.format;
+    const char* activations = format == Format::kBf16 ? ""
+                              : in_halves(format)     ? "11-bit activations, "
+                                                      : "16-bit activations, ";
+    return fmt::format("cuda:{}, {}, {}{} KV", gpu_.device(), gpu_.info().name, activations,
                        options_.kv_storage == kv::Storage::kBf16 ? "bf16" : "f32");
   }
 

@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cuda/packed_matrix.h"
 #include "kv/layout.h"
 #include "model/program.h"
 
@@ -18,6 +20,8 @@ struct CudaOptions {
   // pinned memory, a megabyte each, and every sequence's ring of sliding layers holds so many positions more.
   int max_rows = 2048;
   kv::Storage kv_storage = kv::Storage::kBf16;  // floats are slow, to compare with references
+  /// What rows become that quantised weights are multiplied with; unset: halves, where no experts are chosen.
+  std::optional<RowsAs> rows_as;
   /// Called while loading with the share done, 0 to 1.
   std::function<void(double)> progress;
 };

@@ -17,7 +17,7 @@ class CudaBlockDrafter final : public BlockDrafter {
         taps_((static_cast<int>(config.taps.size())) * config.text.hidden),
         context_program_(model::dflash_context_program(config, weights)),
         block_program_(model::dflash_block_program(config, weights, host.weights->output_head())),
-        weights_(load_weights(*host.gpu, config, weights, *host.pool)),
+        weights_(load_weights({*host.gpu, *host.pool, host.options->rows_as}, config, weights)),
         // Context comes in the target's steps, blocks in ours.
         max_rows_(std::max(options.max_rows, host.options->max_rows)),
         layout_(config.text, host.options->kv_storage, max_rows_),

@@ -130,14 +130,19 @@ void copy_vectors(Gpu& gpu, const Listing& listing, DeviceWeights& weights) {
 /// within 0.03 (the golden cases, whose random layers amplify every rounding), and a bf16 cache moves them as
 /// much. But a router compares: where two experts are close, such a difference chooses the other one, and the
 /// rest of the answer is another. So models with experts keep 16 bits.
-RowsAs rows_for(const model::Config& config) {
-  return config.experts > 0 ? RowsAs::kPairs : RowsAs::kHalves;
+RowsAs rows_for(const model::Config& config, std::optional<RowsAs> wanted) {
+  if (config.experts == 0) return wanted.value_or(RowsAs::kHalves);
+  if (wanted == RowsAs::kHalves)
+    fail_usage("a model with experts has no activations of 11 bits on a GPU; use 16 (--activations 16)");
+  return RowsAs::kPairs;
 }
 
-DeviceWeights load(Gpu& gpu, const model::Config& config, const std::function<void(Listing&)>& describe,
-                   ThreadPool& pool, const std::function<void(double)>& progress) {
+DeviceWeights load(const LoadingTo& to, const model::Config& config,
+                   const std::function<void(Listing&)>& describe,
+                   const std::function<void(double)>& progress) {
   DeviceWeights weights;
-  Listing listing(weights, rows_for(config));
+  Gpu& gpu = to.gpu;
+  Listing listing(weights, rows_for(config, to.rows_as));
   describe(listing);
   weights.matrices = DeviceMemory(listing.bytes(), "the weights");
   copy_vectors(gpu, listing, weights);
@@ -147,18 +152,19 @@ DeviceWeights load(Gpu& gpu, const model::Config& config, const std::function<vo
   size_t done = 0;
   for (const Task& task : listing.tasks()) {
     PackedMatrix& packed = *task.target;
-    std::byte* to = weights.matrices.data() + task.place;
-    packed.data = to;
+    std::byte* place = weights.matrices.data() + task.place;
+    packed.data = place;
     const auto tile = static_cast<size_t>(packed.tile_bytes);
     const int64_t tiles = int64_t{packed.tiles} * packed.count * packed.slices;
     const auto at_once = static_cast<int64_t>(std::max<size_t>(1, kPieceBytes / tile));
     if (tile > kPieceBytes) fail(ErrorKind::kRuntime, "{}: has rows too long to load", task.source->name);
     for (int64_t first = 0; first < tiles; first += at_once) {
       const int64_t end = std::min(tiles, first + at_once);
-      pack(*task.source, task.other, packed, first, end, pieces[piece].data(), pool);
+      pack(*task.source, task.other, packed, first, end, pieces[piece].data(), to.pool);
       gpu.finish();  // the copy before, of the other piece
       for (const PackedRange& range : ranges_of(packed, first, end))
-        gpu.to_device(to + range.device, pieces[piece].data() + range.host, static_cast<size_t>(range.bytes));
+        gpu.to_device(place + range.device, pieces[piece].data() + range.host,
+                      static_cast<size_t>(range.bytes));
       piece = 1 - piece;
       done += static_cast<size_t>(end - first) * tile;
       if (progress) progress(static_cast<double>(done) / static_cast<double>(listing.bytes()));
@@ -170,23 +176,23 @@ DeviceWeights load(Gpu& gpu, const model::Config& config, const std::function<vo
 
 }  // namespace
 
-DeviceWeights load_weights(Gpu& gpu, const model::Config& config, const model::Weights& weights,
-                           ThreadPool& pool, const std::function<void(double)>& progress) {
+DeviceWeights load_weights(const LoadingTo& to, const model::Config& config, const model::Weights& weights,
+                           const std::function<void(double)>& progress) {
   return load(
-      gpu, config, [&](Listing& listing) { listing.decoder(config, weights); }, pool, progress);
+      to, config, [&](Listing& listing) { listing.decoder(config, weights); }, progress);
 }
 
-DeviceWeights load_weights(Gpu& gpu, const model::AssistantConfig& config,
-                           const model::AssistantWeights& weights, ThreadPool& pool) {
+DeviceWeights load_weights(const LoadingTo& to, const model::AssistantConfig& config,
+                           const model::AssistantWeights& weights) {
   Matrix ordered_head = weights.text.embed;
   if (config.centroids > 0) ordered_head.order = weights.ordering.data();
-  return load(gpu, config.text, [&](Listing& listing) { listing.assistant(config, weights, ordered_head); },
-              pool, {});
+  return load(to, config.text, [&](Listing& listing) { listing.assistant(config, weights, ordered_head); },
+              {});
 }
 
-DeviceWeights load_weights(Gpu& gpu, const model::DflashConfig& config, const model::DflashWeights& weights,
-                           ThreadPool& pool) {
-  return load(gpu, config.text, [&](Listing& listing) { listing.dflash(config, weights); }, pool, {});
+DeviceWeights load_weights(const LoadingTo& to, const model::DflashConfig& config,
+                           const model::DflashWeights& weights) {
+  return load(to, config.text, [&](Listing& listing) { listing.dflash(config, weights); }, {});
 }
 
 }  // namespace slip::backend::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -41,12 +42,18 @@ struct DeviceWeights {
   size_t bytes() const { return matrices.size() + vectors.size(); }
 };
 
+/// Where weights are loaded to, and how.
+struct LoadingTo {
+  Gpu& gpu;
+  ThreadPool& pool;
+  std::optional<RowsAs> rows_as;  // CudaOptions::rows_as
+};
 /// Packs and copies. Throws Error(kOutOfMemory) before it starts when it does not fit.
-DeviceWeights load_weights(Gpu& gpu, const model::Config& config, const model::Weights& weights,
-                           ThreadPool& pool, const std::function<void(double)>& progress);
-DeviceWeights load_weights(Gpu& gpu, const model::AssistantConfig& config,
-                           const model::AssistantWeights& weights, ThreadPool& pool);
-DeviceWeights load_weights(Gpu& gpu, const model::DflashConfig& config, const model::DflashWeights& weights,
-                           ThreadPool& pool);
+DeviceWeights load_weights(const LoadingTo& to, const model::Config& config, const model::Weights& weights,
+                           const std::function<void(double)>& progress);
+DeviceWeights load_weights(const LoadingTo& to, const model::AssistantConfig& config,
+                           const model::AssistantWeights& weights);
+DeviceWeights load_weights(const LoadingTo& to, const model::DflashConfig& config,
+                           const model::DflashWeights& weights);
 
 }  // namespace slip::backend::cuda

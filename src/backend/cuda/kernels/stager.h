@@ -38,7 +38,7 @@ struct Stager {
     return slot < 0 ? -1 : (rows.first + n) * segment.in.slots + slot;
   }
   /// A place for four columns of a row until they are split: the row's own operands will lie there, of the
-  /// 64 columns that half a warp has. Halves are smaller.
+  /// 64 columns that half a warp has. Operands of halves are too small for that.
   __device__ __forceinline__ float4* stash(int item) const {
     const int col = col_of(item), n = row_of(item), q = thread % 16, half = col / 64 * 2 + q / 8;
     return shared_at<float4>(stage.rows) + (half * kTiles + n / 4) * 32 +
