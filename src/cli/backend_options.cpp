@@ -1,7 +1,5 @@
 #include "cli/backend_options.h"
 
-#include "base/error.h"
-
 namespace slip::cli {
 
 using backend::cpu::ActivationMode;
@@ -19,7 +17,6 @@ void add_backend_options(Parser& parser, BackendOptions& options) {
 backend::cpu::CpuOptions cpu_options(const BackendOptions& options) {
   backend::cpu::CpuOptions cpu;
   cpu.threads = options.threads;
-  if (options.activations == "11") fail_usage("--activations 11 is for GPUs; the CPU has 16, 8 and float");
   cpu.activations = options.activations == "8"       ? ActivationMode::kInt8
                     : options.activations == "float" ? ActivationMode::kFloat
                                                      : ActivationMode::kInt16;

@@ -86,10 +86,14 @@ std::unique_ptr<backend::Backend> load_on(Device& device, const model::Config& c
     try {
       return load_cuda(device.index, config, weights, options, progress);
     } catch (const Error& error) {
-      if (options.device != "auto" || error.kind() == ErrorKind::kRuntime) throw;
+      const bool other_device_helps =
+          error.kind() != ErrorKind::kRuntime && error.kind() != ErrorKind::kUsage;
+      if (options.device != "auto" || !other_device_helps) throw;
       device = {.note = error.what()};
     }
   }
+  if (options.activations == "11")
+    fail_usage("--activations 11 is for GPUs, and this is the CPU, which has 16, 8 and float");
   backend::cpu::CpuOptions cpu = cpu_options(options);
   cpu.progress = progress;
   return backend::cpu::load(config, weights, cpu);
