@@ -85,9 +85,8 @@ class Subject {
     gpu_.finish();
   }
 
-  /// Rows [first, first + count) in one launch: [count][rows].
-  std::vector<float> run(int first, int count, int per_pass = kMaxRows) {
-    gpu_.clear(out_.data(), out_.size());
+  /// The product of rows [first, first + count).
+  Job job(int first, int count) const {
     Job job;
     job.rows = count;
     job.segment_count = 1;
@@ -99,12 +98,22 @@ class Subject {
     segment.epilogue = packed_.pair ? Epilogue::kGated : Epilogue::kStore;
     segment.out = reinterpret_cast<float*>(out_.data());
     segment.out_stride = packed_.rows;
+    return job;
+  }
+  void clear() { gpu_.clear(out_.data(), out_.size()); }
+  /// [count][rows]
+  std::vector<float> results(int count) const {
+    return test::download(gpu_, out_, static_cast<size_t>(count * packed_.rows));
+  }
+  /// Rows [first, first + count) in one launch: [count][rows].
+  std::vector<float> run(int first, int count, int per_pass = kMaxRows) {
+    clear();
     StepList list;
-    list.add_product(gpu_, job, 1, 0);
+    list.add_product(gpu_, job(first, count), 1, 0);
     list.finish(gpu_, count, per_pass);
     list.start(gpu_, nullptr);
     gpu_.finish();
-    return test::download(gpu_, out_, static_cast<size_t>(count * packed_.rows));
+    return results(count);
   }
 
   std::vector<double> expected() const {
@@ -185,6 +194,30 @@ TEST_P(CudaProduct, GivesARowTheSameBitsInAnyCompany) {
       expect_same(subject.run(first, width), first, "width " + std::to_string(width));
   }
   expect_same(subject.run(0, kMaxRows, 5), 0, "in passes of five rows");
+}
+
+/// Which kernel takes a step depends on what most of its weights are; the others may need several passes.
+TEST_F(CudaPlan, GivesARowTheSameBitsBesideWeightsOfAnotherFormat) {
+  const MatrixKind floats{"bf16", bf16, 1}, pairs{"pairs", affine<4, 64>, 64},
+      halves{"halves", affine<4, 64>, 64, RowsAs::kHalves};
+  for (const int64_t few : {48, 640}) {  // rows of the matrices of halves: less, or more than the others
+    Subject subjects[] = {
+        {gpu(), floats, 70, 320, false}, {gpu(), halves, few, 576, false}, {gpu(), pairs, 90, 320, false}};
+    for (const int width : {1, 3, 5, 8, 9, 16}) {
+      StepList list;
+      for (Subject& subject : subjects) {
+        subject.clear();
+        list.add_product(gpu(), subject.job(0, width), 1, 0);
+      }
+      list.finish(gpu(), width);
+      list.start(gpu(), nullptr);
+      gpu().finish();
+      for (Subject& subject : subjects) {
+        const std::vector<float> together = subject.results(width);
+        EXPECT_EQ(together, subject.run(0, width)) << width << " rows, " << few << " of halves";
+      }
+    }
+  }
 }
 
 /// Rows may be as large or as small as activations ever are: they are multiplied with powers of two on the
