@@ -29,17 +29,7 @@ void pick(Format format, int groups, const With& with) {
   const auto use = [&]<Format kFormat, int kGroups>() {
     with(group_product<kFormat, kGroups, kSubtiles>, WideShape<kFormat, kGroups, kSubtiles>{});
   };
-  using enum Format;
-  const auto of_groups = [&]<Format kFormat>() {
-    return groups == 1 ? use.template operator()<kFormat, 1>() : use.template operator()<kFormat, 2>();
-  };
-  switch (format) {
-    case kBf16: return use.template operator()<kBf16, 0>();
-    case kAffine4: return of_groups.template operator()<kAffine4>();
-    case kAffine8: return of_groups.template operator()<kAffine8>();
-    case kAffine4Halves: return of_groups.template operator()<kAffine4Halves>();
-    case kAffine8Halves: return of_groups.template operator()<kAffine8Halves>();
-  }
+  with_format(format, groups, use);
 }
 
 }  // namespace

@@ -28,6 +28,22 @@ struct WideShape {
   static constexpr int kSharedBytes = kStages * kStageBytes;
 };
 
+/// Calls `use` with a format and its groups in 64 columns as constants.
+template <typename Use>
+void with_format(Format format, int groups, const Use& use) {
+  using enum Format;
+  const auto of_groups = [&]<Format kFormat>() {
+    return groups == 1 ? use.template operator()<kFormat, 1>() : use.template operator()<kFormat, 2>();
+  };
+  switch (format) {
+    case kBf16: return use.template operator()<kBf16, 0>();
+    case kAffine4: return of_groups.template operator()<kAffine4>();
+    case kAffine8: return of_groups.template operator()<kAffine8>();
+    case kAffine4Halves: return of_groups.template operator()<kAffine4Halves>();
+    case kAffine8Halves: return of_groups.template operator()<kAffine8Halves>();
+  }
+}
+
 /// What a block multiplies.
 struct WideUnit {
   const std::byte* weights = nullptr;  // of the matrix
