@@ -127,7 +127,7 @@ void copy_vectors(Gpu& gpu, const Listing& listing, DeviceWeights& weights) {
 }
 
 /// Eleven bits of every value of a row keep the logits of dense models within 0.3 % where 16 bits keep them
-/// within 0.03 (the golden cases, whose random layers amplify every rounding), and a bf16 cache moves them as
+/// within 0.02 (the golden cases, whose random layers amplify every rounding), and a bf16 cache moves them as
 /// much. But a router compares: where two experts are close, such a difference chooses the other one, and the
 /// rest of the answer is another. So models with experts keep 16 bits.
 RowsAs rows_for(const model::Config& config, std::optional<RowsAs> wanted) {
