@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/command.h"
+#include "cli/device.h"
 #include "cli/golden_case.h"
 #include "cli/output.h"
 #include "cli/parser.h"
@@ -42,10 +43,13 @@ int run_verify(const Arguments& args) {
   Parser parser(verify_command, "CASE...");
   parser.words({"CASE", "CASE", "folders of golden cases: of a model, a tokenizer or chats"}, folders, 1,
                1000);
-  parser.text({"--device", "NAME", "cpu (default), cuda or cuda:N"}, options.device);
+  parser.text({"--device", "NAME", "auto, cpu (default), cuda or cuda:N"}, options.device);
   parser.integer({"-t,--threads", "N", "threads (default: one per core)"}, 1, 1024, options.threads);
   parser.footer("Exit code 0 only if every check passes; skipped checks are those this build cannot do.");
   if (!parser.parse(args)) return kExitOk;
+  // What is checked, and how closely, depends on the device.
+  if (options.device == "auto")
+    options.device = choose_device({.device = options.device}, 0).cuda ? "cuda" : "cpu";
 
   int failed = 0, passed = 0, skipped = 0;
   for (const std::string& folder : folders) {

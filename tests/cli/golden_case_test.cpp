@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "cli/program.h"
 
 namespace slip::cli {
 namespace {
@@ -38,6 +39,11 @@ TEST(GoldenCase, of_the_tokenizer_passes) {
 }
 TEST(GoldenCase, of_the_chat_template_passes_for_both_kinds_of_models) {
   expect_all_pass(SLIP_TEST_DATA "/golden/chat");
+}
+
+TEST(GoldenCase, passes_on_whatever_device_there_is) {
+  const test::Result result = test::run({"verify", "--device", "auto", "-t", "2", SLIP_GOLDEN "/dense"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
 }
 
 TEST(GoldenCase, that_is_none_is_refused_with_its_name) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/float16.h"
 #include "cuda/emulator/copies.h"
 #include "cuda/emulator/operands.h"
 
@@ -387,16 +386,6 @@ void run_grid(int blocks, int threads, size_t shared_bytes, bool together,
   machine.body = &thread;
   for (int first = 0; first < blocks; first += at_once) run_wave(first, at_once, shared_bytes);
   machine.running = nullptr;
-}
-
-uint16_t round_bf16(float value) {
-  return to_bf16(value).bits;
-}
-uint16_t round_half(float value) {
-  return to_f16(value).bits;
-}
-float half_to_float(uint16_t bits) {
-  return to_float(F16{bits});
 }
 
 }  // namespace slip::emulator

@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "backend/cuda/kernels/watch.h"
+#include "cuda/emulator/operands.h"
 
 #define __global__
 #define __device__
@@ -82,10 +83,6 @@ void gather_warp(bool waits);
 /// Runs `thread` for every thread of every block, all blocks `together` or one after another.
 void run_grid(int blocks, int threads, size_t shared_bytes, bool together,
               const std::function<void()>& thread);
-
-uint16_t round_bf16(float value);
-uint16_t round_half(float value);
-float half_to_float(uint16_t bits);
 
 }  // namespace slip::emulator
 

@@ -58,4 +58,14 @@ void load_transposed(const Lanes& lanes) {
   }
 }
 
+uint16_t round_bf16(float value) {
+  return to_bf16(value).bits;
+}
+uint16_t round_half(float value) {
+  return to_f16(value).bits;
+}
+float half_to_float(uint16_t bits) {
+  return to_float(F16{bits});
+}
+
 }  // namespace slip::emulator

@@ -26,4 +26,9 @@ void multiply(const Lanes& lanes);
 void load_matrices(const Lanes& lanes);
 void load_transposed(const Lanes& lanes);
 
+/// Conversions of device.h.
+uint16_t round_bf16(float value);
+uint16_t round_half(float value);
+float half_to_float(uint16_t bits);
+
 }  // namespace slip::emulator
