@@ -17,7 +17,7 @@ InputRow& InputRows::add() {
   return rows_[count_++];
 }
 
-void InputRows::take(const Batch& batch, int window) {
+void InputRows::set_rows(const Batch& batch, int window) {
   clear(batch.sequences.size());
   std::copy(batch.sequences.begin(), batch.sequences.end(), caches_.begin());
   for (const Row& row : batch.rows) {
@@ -32,7 +32,7 @@ void InputRows::take(const Batch& batch, int window) {
   }
 }
 
-void InputRows::take(std::span<const AssistantRow> rows, int span) {
+void InputRows::set_rows(std::span<const AssistantRow> rows, int span) {
   clear(rows.size());
   for (const AssistantRow& row : rows) {
     SLIP_CHECK(row.keys >= 1 && row.keys <= row.cache->length());
@@ -48,7 +48,7 @@ void InputRows::take(std::span<const AssistantRow> rows, int span) {
   }
 }
 
-void InputRows::take(std::span<const ContextRows> contexts, int inputs) {
+void InputRows::set_rows(std::span<const ContextRows> contexts, int inputs) {
   clear(contexts.size());
   for (size_t s = 0; s < contexts.size(); ++s) {
     const ContextRows& context = contexts[s];
@@ -63,7 +63,7 @@ void InputRows::take(std::span<const ContextRows> contexts, int inputs) {
   }
 }
 
-void InputRows::take(std::span<const Block> blocks, const model::DflashConfig& config) {
+void InputRows::set_rows(std::span<const Block> blocks, const model::DflashConfig& config) {
   clear(blocks.size());
   for (size_t s = 0; s < blocks.size(); ++s) {
     const Block& block = blocks[s];

@@ -34,12 +34,12 @@ class InputRows {
   explicit InputRows(int most) : rows_(static_cast<size_t>(most)), caches_(rows_.size()) {}
 
   /// Each replaces what was taken before.
-  void take(const Batch& batch, int window);
+  void set_rows(const Batch& batch, int window);
   /// `span`: keys a sliding layer sees.
-  void take(std::span<const AssistantRow> rows, int span);
+  void set_rows(std::span<const AssistantRow> rows, int span);
   /// Stages the rows in their caches. `inputs`: floats of a row's taps.
-  void take(std::span<const ContextRows> contexts, int inputs);
-  void take(std::span<const Block> blocks, const model::DflashConfig& config);
+  void set_rows(std::span<const ContextRows> contexts, int inputs);
+  void set_rows(std::span<const Block> blocks, const model::DflashConfig& config);
 
   std::span<const InputRow> rows() const { return {rows_.data(), count_}; }
   std::span<const kv::Cache* const> caches() const { return {caches_.data(), cache_count_}; }

@@ -152,7 +152,7 @@ std::string speculation_table(const std::vector<SpeculationResult>& results) {
     text += fmt::format("| {} | {:.2f} | {:.2f} | {:.2f} ({:.2f} to {:.2f}) | {:.2f} | {} | {:.1f} % |\n",
                         at.task, at.plain, at.drafted, at.ratio, at.ratio_low, at.ratio_high,
                         all.tokens_per_pass(), accepted, busy > 0 ? 100 * all.draft_s / busy : 0.0);
-    text += fmt::format("\n  last choice: {}\n", speculate::sentence(all.verdict));
+    text += fmt::format("\n  last choice: {}\n", speculate::sentence(all.decision));
   }
   return text;
 }

@@ -78,14 +78,14 @@ std::string acceptance_text(const speculate::Statistics& all) {
 std::string speculation_text(const speculate::Statistics& all) {
   std::string text = acceptance_text(all);
   if (text.empty()) return "";
-  if (all.drafted == 0) return text + ": " + speculate::sentence(all.verdict);
+  if (all.drafted == 0) return text + ": " + speculate::sentence(all.decision);
   const double busy = all.draft_s + all.verify_s;
   if (busy > 0) {
     text += fmt::format(" | drafting {:.1f} %, verifying {:.1f} % of the time", 100 * all.draft_s / busy,
                         100 * all.verify_s / busy);
   }
   if (all.speedup() > 0) text += fmt::format(" | {:.2f} times plain decoding", all.speedup());
-  return text + " | last choice: " + speculate::sentence(all.verdict);
+  return text + " | last choice: " + speculate::sentence(all.decision);
 }
 
 nlohmann::ordered_json speculation_json(const speculate::Statistics& all) {
@@ -99,7 +99,7 @@ nlohmann::ordered_json speculation_json(const speculate::Statistics& all) {
                                 {"draft_seconds", all.draft_s},
                                 {"verify_seconds", all.verify_s},
                                 {"times_plain", all.speedup()},
-                                {"last_choice", speculate::sentence(all.verdict)}};
+                                {"last_choice", speculate::sentence(all.decision)}};
   for (size_t i = 0; i < all.drafted_at.size() && all.drafted_at[i] > 0; ++i) {
     out["drafted_at"].push_back(all.drafted_at[i]);
     out["accepted_at"].push_back(all.accepted_at[i]);

@@ -48,7 +48,7 @@ Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculat
       speculator_(speculator) {
   const auto sequences = static_cast<size_t>(scheduler_.limits().sequences);
   running_.reserve(sequences);
-  subjects_.reserve(sequences);
+  views_.reserve(sequences);
   needs_.reserve(sequences);
   row_counts_.reserve(sequences);
   output_counts_.reserve(sequences);
@@ -157,7 +157,7 @@ void Engine::admit() {
     waiting_.pop_front();
     try {
       next.admit(backend_.new_cache());
-      if (speculator_ != nullptr) speculator_->begin(next.subject());
+      if (speculator_ != nullptr) speculator_->begin(next.view());
     } catch (const std::exception& error) {
       next.fail(error);
       retire();
@@ -183,21 +183,21 @@ void Engine::run_batch() {
 }
 
 void Engine::propose() {
-  subjects_.clear();
+  views_.clear();
   for (const auto& sequence : running_) {
-    if (sequence->decoding()) subjects_.push_back(&sequence->subject());
+    if (sequence->decoding()) views_.push_back(&sequence->view());
   }
   const Scheduler::Limits& limits = scheduler_.limits();
   // Where prompts wait, the scheduler grants guesses half of the room.
-  const int decoding = static_cast<int>(subjects_.size());
+  const int decoding = static_cast<int>(views_.size());
   const int room = limits.step_rows - decoding;
-  const bool alone = subjects_.size() == running_.size();
-  speculator_->propose(subjects_, decoding + (alone ? room : room / 2), limits.sequence_rows);
+  const bool alone = views_.size() == running_.size();
+  speculator_->propose(views_, decoding + (alone ? room : room / 2), limits.sequence_rows);
   size_t index = 0;
   for (const auto& sequence : running_) {
     if (!sequence->decoding()) continue;
     sequence->propose(speculator_->guesses(index));
-    sequence->explain(speculator_->verdict(index++));
+    sequence->explain(speculator_->decision(index++));
   }
 }
 
@@ -222,7 +222,7 @@ void Engine::take_results(const backend::Output& output, double seconds) {
   const int sequences = static_cast<int>(caches_.size());
   StepTimes times{.pass_s = seconds};
   if (speculator_ != nullptr) {
-    const bool decoding_only = subjects_.size() == caches_.size();
+    const bool decoding_only = views_.size() == caches_.size();
     speculator_->passed(static_cast<int>(rows_.size()), sequences, seconds, decoding_only);
     times.draft_s = speculator_->draft_seconds();
     times.plain_s = decoding_only ? speculator_->plain_seconds(sequences) : 0;
@@ -234,10 +234,10 @@ void Engine::take_results(const backend::Output& output, double seconds) {
     const speculate::Outcome outcome =
         sequence.consume(output, first_output, output_counts_[i], sampler_, times);
     if (speculator_ != nullptr) {
-      speculator_->judged(sequence.subject(), output_counts_[i] - 1, outcome);
+      speculator_->judged(sequence.view(), output_counts_[i] - 1, outcome);
       if (!sequence.finished()) {
         const int kept = row_counts_[i] - std::max(output_counts_[i] - 1, 0) + outcome.kept_rows;
-        speculator_->committed(sequence.subject(), pass_of(output, i, kept, first_row, first_output));
+        speculator_->committed(sequence.view(), pass_of(output, i, kept, first_row, first_output));
       }
     }
     first_row += row_counts_[i];

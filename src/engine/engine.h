@@ -94,7 +94,7 @@ class Engine {
 
   // Of the step at hand; kept to keep their memory. Index i belongs to running_[i].
   std::vector<uint64_t> cancels_;
-  std::vector<const speculate::Subject*> subjects_;  // of the decoding ones
+  std::vector<const speculate::SequenceView*> views_;  // of the decoding ones
   std::vector<Need> needs_;
   std::vector<int> row_counts_;
   std::vector<int> output_counts_;

@@ -35,11 +35,11 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   cache_->reserve(most_tokens_);
   tokens_.reserve(static_cast<size_t>(most_tokens_));
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
-  subject_ = {.id = id_,
-              .tokens = &tokens_,
-              .most_tokens = most_tokens_,
-              .cache = cache_.get(),
-              .sampling = &request_.sampling};
+  view_ = {.id = id_,
+           .tokens = &tokens_,
+           .most_tokens = most_tokens_,
+           .cache = cache_.get(),
+           .sampling = &request_.sampling};
   piece_.reserve(1024);
   text_.reserve(1024);
   admitted_ = Clock::now();
@@ -61,12 +61,12 @@ void Sequence::propose(const speculate::Guesses& guesses) {
   guesses_.tokens = drafts_;
 }
 
-void Sequence::explain(const speculate::Verdict& verdict) {
-  using Kind = speculate::Verdict::Kind;
+void Sequence::explain(const speculate::Decision& decision) {
+  using Kind = speculate::Decision::Kind;
   // A round that is cut short by the end, or made to learn, says little about the text.
   const bool short_round = most_tokens_ - static_cast<int>(tokens_.size()) <= speculate::kMostDepth;
-  speculate::Verdict& last = stats_.speculation.verdict;
-  if (last.kind == Kind::kNone || !(short_round || verdict.kind == Kind::kLearning)) last = verdict;
+  speculate::Decision& last = stats_.speculation.decision;
+  if (last.kind == Kind::kNone || !(short_round || decision.kind == Kind::kLearning)) last = decision;
 }
 
 int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
@@ -98,7 +98,7 @@ speculate::Outcome Sequence::consume(const backend::Output& output, int first, i
   try {
     outcome =
         speculate::accept(outputs, drafts_, pick, [&](const sample::Sampled& sampled, int i, bool right) {
-          take(sampled, i, right);
+          add_token(sampled, i, right);
           return !finished_;
         });
   } catch (const std::exception& error) {
@@ -126,7 +126,7 @@ void Sequence::begin_round(int outputs, const StepTimes& times) {
 }
 
 // Token `guess` of the round, by the model; `right`: the guess in its place was the same.
-void Sequence::take(const sample::Sampled& sampled, int guess, bool right) {
+void Sequence::add_token(const sample::Sampled& sampled, int guess, bool right) {
   speculate::Statistics& statistics = stats_.speculation;
   if (decoding()) {
     ++statistics.committed;

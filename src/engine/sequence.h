@@ -55,7 +55,7 @@ class Sequence {
   /// Guesses of the tokens to follow, for the next step only; cut to what could still be kept.
   void propose(const speculate::Guesses& guesses);
   /// Why they are as they are, for the statistics.
-  void explain(const speculate::Verdict& verdict);
+  void explain(const speculate::Decision& decision);
   /// Stages `count` rows and appends them to `rows`, as sequence `index` of the batch. Returns how many want
   /// output.
   int add_rows(int count, int index, std::vector<backend::Row>& rows);
@@ -71,7 +71,7 @@ class Sequence {
   bool finished() const { return finished_; }
 
   /// As drafters see it, from admit() on.
-  const speculate::Subject& subject() const { return subject_; }
+  const speculate::SequenceView& view() const { return view_; }
   /// Prompt and output so far.
   std::span<const int> tokens() const { return tokens_; }
   const Stats& stats() const { return stats_; }
@@ -80,7 +80,7 @@ class Sequence {
   using Clock = std::chrono::steady_clock;
 
   void begin_round(int outputs, const StepTimes& times);
-  void take(const sample::Sampled& sampled, int guess, bool right);
+  void add_token(const sample::Sampled& sampled, int guess, bool right);
   FinishReason reason_to_stop(int token) const;
   void close_text();
   void emit(Delta delta);
@@ -93,7 +93,7 @@ class Sequence {
   std::vector<int> tokens_;
   std::vector<int> drafts_;
   speculate::Guesses guesses_;  // whose drafts they are
-  speculate::Subject subject_;
+  speculate::SequenceView view_;
   StepTimes times_;
   std::unique_ptr<kv::Cache> cache_;
   StopMatcher matcher_;

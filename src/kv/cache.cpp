@@ -11,12 +11,12 @@ Cache::Cache(const Layout& layout, PagePool& pool)
                             "the KV cache of sliding layers")) {}
 
 Cache::~Cache() {
-  for (std::byte* page : pages_) pool_.give_back(page);
+  for (std::byte* page : pages_) pool_.free_page(page);
 }
 
 void Cache::reserve(int64_t positions) {
   const auto pages = static_cast<size_t>((positions + kPagePositions - 1) / kPagePositions);
-  while (pages_.size() < pages) pages_.push_back(pool_.take());
+  while (pages_.size() < pages) pages_.push_back(pool_.allocate_page());
 }
 
 void Cache::stage(int rows) {

@@ -186,9 +186,9 @@ void Executor::gate_up(int layer, int thread) {
   Column* columns = thread_columns_[static_cast<size_t>(thread)].data();
   for (int i = 0; i < row_count_; ++i) columns[i] = normed_.column(i, activated_.row(i));
   const std::span<const Column> all(columns, static_cast<size_t>(row_count_));
-  const int64_t piece = gated_panels_per_piece(packed.gate), panels = packed.gate.panels;
-  parallel(thread, (panels + piece - 1) / piece, [&](int64_t i) {
-    const int64_t begin = i * piece, end = std::min(panels, begin + piece);
+  const int64_t chunk = gated_panels_per_chunk(packed.gate), panels = packed.gate.panels;
+  parallel(thread, (panels + chunk - 1) / chunk, [&](int64_t i) {
+    const int64_t begin = i * chunk, end = std::min(panels, begin + chunk);
     matmul_gated(packed.gate, packed.up, config_.activation, all, begin, end);
     for (int row = 0; row < row_count_; ++row) activated_.finish(row, begin * kPanelRows, end * kPanelRows);
   });

@@ -1,12 +1,12 @@
-// Verdict: why a sequence is decoded the way it is, as numbers; sentence() makes words of them. Numbers,
-// because a verdict is reached in every round and nothing allocates there.
+// Decision: why a sequence is decoded the way it is, as numbers; sentence() makes words of them. Numbers,
+// because a decision is reached in every round and nothing allocates there.
 #pragma once
 
 #include <string>
 
 namespace slip::speculate {
 
-struct Verdict {
+struct Decision {
   enum class Kind {
     kNone,      // no round yet
     kLearning,  // a width or a drafter is being measured
@@ -25,6 +25,6 @@ struct Verdict {
 };
 
 /// "parked: 0.02 accepted per guess would cost 1.80 times a plain step".
-std::string sentence(const Verdict& verdict);
+std::string sentence(const Decision& decision);
 
 }  // namespace slip::speculate
