@@ -22,12 +22,13 @@ void InputRows::set_rows(const Batch& batch, int window) {
   std::copy(batch.sequences.begin(), batch.sequences.end(), caches_.begin());
   for (const Row& row : batch.rows) {
     add() = {.token = row.token,
-             .embedding = row.embedding,
+             .soft = row.soft,
+             .soft_row = row.soft_row,
              .position = row.position,
              .cache = row.sequence,
              .output = row.output,
              .best = row.best,
-             .sliding = {std::max(0, row.position - window + 1), row.position + 1},
+             .sliding = {std::max(0, row.position - window + 1), std::max(row.position + 1, row.span_end)},
              .full = {0, row.position + 1}};
   }
 }

@@ -20,13 +20,17 @@ struct KeySpan {
 
 struct InputRow {
   int token = 0;
-  const float* embedding = nullptr;  // replaces the token's, see Row
-  const float* input = nullptr;      // hidden state of a draft step, taps of a context row
+  const SoftRows* soft = nullptr;  // row `soft_row` replaces the token's embedding, see Row
+  int soft_row = 0;
+  const float* input = nullptr;  // hidden state of a draft step, taps of a context row
   int position = 0;
   int cache = 0;  // index into the caches; rows of one cache stand together
   bool output = true;
   int best = 0;  // see Row
   KeySpan sliding = {}, full = {};
+
+  /// [hidden] floats in the host's memory in place of the token's embedding; null = the token's.
+  const float* embedding() const { return soft == nullptr ? nullptr : soft->host_row(soft_row); }
 };
 
 class InputRows {

@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "base/check.h"
@@ -26,8 +27,9 @@ Sequence::Sequence(uint64_t id, Request request, int context)
       context_(context),
       most_tokens_(most_tokens_of(request_, context)),
       tokens_(std::move(request_.prompt)),
-      matcher_(request_.stop_strings) {
+      text_(std::move(request_.reply), request_.stop_strings) {
   stats_.prompt_tokens = static_cast<int>(tokens_.size());
+  for (const MediaSpan& span : request_.media) stats_.media_tokens += span.rows;
 }
 
 void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
@@ -40,15 +42,16 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
            .most_tokens = most_tokens_,
            .cache = cache_.get(),
            .sampling = &request_.sampling};
-  piece_.reserve(1024);
-  text_.reserve(1024);
   admitted_ = Clock::now();
   stats_.queued_s = seconds(admitted_ - submitted_);
 }
 
 Need Sequence::need() const {
-  return {.known = static_cast<int>(tokens_.size()) - cache_->length(),
-          .drafts = static_cast<int>(drafts_.size())};
+  int known = static_cast<int>(tokens_.size()) - cache_->length();
+  // Rows that are scored bring all their logits, a megabyte each for a real vocabulary.
+  constexpr int kMostScoredRows = 16;
+  if (!decoding() && request_.prompt_logprobs >= 0) known = std::min(known, kMostScoredRows);
+  return {.known = known, .drafts = static_cast<int>(drafts_.size())};
 }
 
 void Sequence::propose(const speculate::Guesses& guesses) {
@@ -69,6 +72,10 @@ void Sequence::explain(const speculate::Decision& decision) {
   if (last.kind == Kind::kNone || !(short_round || decision.kind == Kind::kLearning)) last = decision;
 }
 
+bool Sequence::wants_output(int position) const {
+  return position >= static_cast<int>(tokens_.size()) - 1 || (!decoding() && request_.prompt_logprobs >= 0);
+}
+
 int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
   const int first = cache_->length();
   const int known = static_cast<int>(tokens_.size());
@@ -76,26 +83,52 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
   cache_->stage(count);
   int outputs = 0;
   for (int position = first; position < first + count; ++position) {
-    const bool output = position >= known - 1;
+    const bool output = wants_output(position);
     const int token = position < known ? tokens_[static_cast<size_t>(position)]
                                        : drafts_[static_cast<size_t>(position - known)];
     // Its token is sampled with all up to this position as its history.
-    const int best = output ? sample::enough(request_.sampling, position + 1) : 0;
+    const int best = output && position >= known - 1 ? sample::enough(request_.sampling, position + 1) : 0;
     rows.push_back({.token = token, .position = position, .sequence = index, .output = output, .best = best});
     outputs += output ? 1 : 0;
   }
   return outputs;
 }
 
+int Sequence::score_prompt(const backend::Output& output, int first, int outputs, sample::Sampler& sampler) {
+  if (decoding() || request_.prompt_logprobs < 0) return 0;
+  if (cache_->length() == 0) {
+    emit({.request = id_,
+          .token = tokens_[0],
+          .logprob = std::numeric_limits<float>::quiet_NaN(),
+          .of_prompt = true});
+  }
+  int scored = 0;
+  for (; scored < outputs; ++scored) {
+    const auto next = static_cast<size_t>(cache_->length() + scored + 1);
+    if (next >= tokens_.size()) break;
+    const sample::Sampled score = sampler.score(output.scores(first + scored, sampler.vocab()).logits,
+                                                tokens_[next], request_.prompt_logprobs);
+    emit({.request = id_,
+          .token = score.token,
+          .logprob = score.logprob,
+          .top = score.top,
+          .of_prompt = true});
+  }
+  return scored;
+}
+
 speculate::Outcome Sequence::consume(const backend::Output& output, int first, int outputs,
                                      sample::Sampler& sampler, const StepTimes& times) {
-  begin_round(outputs, times);
-  const auto pick = [&](int row) {
-    return sampler.sample(output.scores(first + row, sampler.vocab()), tokens_, request_.sampling,
-                          static_cast<int64_t>(tokens_.size()));
-  };
   speculate::Outcome outcome;
   try {
+    const int scored = score_prompt(output, first, outputs, sampler);
+    first += scored;
+    outputs -= scored;
+    begin_round(outputs, times);
+    const auto pick = [&](int row) {
+      return sampler.sample(output.scores(first + row, sampler.vocab()), tokens_, request_.sampling,
+                            static_cast<int64_t>(tokens_.size()));
+    };
     outcome =
         speculate::accept(outputs, drafts_, pick, [&](const sample::Sampled& sampled, int i, bool right) {
           add_token(sampled, i, right);
@@ -141,19 +174,21 @@ void Sequence::add_token(const sample::Sampled& sampled, int guess, bool right) 
   }
 
   tokens_.push_back(sampled.token);
-  count_token();
-  text_.clear();
-  FinishReason reason = reason_to_stop(sampled.token);
-  if (request_.text != nullptr && reason != FinishReason::kStopId) {
-    piece_.clear();
-    request_.text->push(sampled.token, piece_);
-    text_ += matcher_.push(piece_);
-    if (matcher_.matched()) reason = FinishReason::kStopString;
+  ++sampled_;
+  count_time();
+  FinishReason reason = is_stop_id(sampled.token) ? FinishReason::kStopId : FinishReason::kNone;
+  text_.begin();
+  if (reason == FinishReason::kNone) {
+    ++stats_.output_tokens;
+    text_.push(sampled.token);
+    stats_.reasoning_tokens += text_.landing().place == text::Place::kReasoning ? 1 : 0;
+    reason = text_.stopped() ? FinishReason::kStopString : reason_to_stop();
   }
-  if (reason != FinishReason::kNone) close_text();
+  if (reason != FinishReason::kNone) text_.finish();
   emit({.request = id_,
         .token = sampled.token,
-        .text = text_,
+        .events = text_.events(),
+        .landing = text_.landing(),
         .logprob = sampled.logprob,
         .top = sampled.top,
         .finish = reason,
@@ -161,19 +196,27 @@ void Sequence::add_token(const sample::Sampled& sampled, int guess, bool right) 
         .rejected = rejected});
 }
 
-FinishReason Sequence::reason_to_stop(int token) const {
+bool Sequence::is_stop_id(int token) const {
   const auto& stops = request_.stop_ids;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return FinishReason::kStopId;
-  if (stats_.output_tokens >= request_.max_tokens) return FinishReason::kMaxTokens;
+  return std::find(stops.begin(), stops.end(), token) != stops.end();
+}
+
+FinishReason Sequence::reason_to_stop() const {
+  if (sampled_ >= request_.max_tokens) return FinishReason::kMaxTokens;
   if (tokens_.size() >= static_cast<size_t>(context_)) return FinishReason::kContext;
   return FinishReason::kNone;
 }
 
 void Sequence::finish(FinishReason reason, std::string_view error, ErrorKind kind) {
   if (finished_) return;
-  text_.clear();
-  close_text();
-  emit({.request = id_, .text = text_, .finish = reason, .error = error, .error_kind = kind});
+  text_.begin();
+  text_.finish();
+  emit({.request = id_,
+        .events = text_.events(),
+        .landing = text_.landing(),
+        .finish = reason,
+        .error = error,
+        .error_kind = kind});
 }
 
 void Sequence::fail(const std::exception& error) {
@@ -183,15 +226,8 @@ void Sequence::fail(const std::exception& error) {
   finish(FinishReason::kError, error.what(), kind);
 }
 
-void Sequence::close_text() {
-  if (request_.text == nullptr || matcher_.matched()) return;
-  piece_.clear();
-  request_.text->finish(piece_);
-  text_ += matcher_.push(piece_);
-  if (!matcher_.matched()) text_ += matcher_.finish();
-}
-
 void Sequence::emit(Delta delta) {
+  delta.choice = request_.choice;
   if (delta.finish != FinishReason::kNone) {
     finished_ = true;
     delta.stats = &stats_;
@@ -199,14 +235,15 @@ void Sequence::emit(Delta delta) {
   request_.sink(delta);
 }
 
-void Sequence::count_token() {
+void Sequence::count_time() {
   const auto now = Clock::now();
-  if (stats_.output_tokens++ == 0) {
+  if (sampled_ == 1) {
     first_token_ = now;
     stats_.first_token_s = seconds(now - submitted_);
     stats_.prompt_s = seconds(now - admitted_);
   }
   stats_.decode_s = seconds(now - first_token_);
+  stats_.decoded_tokens = sampled_ - 1;
 }
 
 }  // namespace slip::engine

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "backend/batch.h"
+#include "engine/reply_text.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
-#include "engine/stop_matcher.h"
 #include "kv/cache.h"
 #include "sample/sampler.h"
 #include "speculate/speculator.h"
@@ -51,7 +51,9 @@ class Sequence {
 
   Need need() const;
   /// It has written a token; its prompt is read.
-  bool decoding() const { return stats_.output_tokens > 0; }
+  bool decoding() const { return sampled_ > 0; }
+  /// Somebody may guess for it.
+  bool drafting() const { return decoding() && request_.draft; }
   /// Guesses of the tokens to follow, for the next step only; cut to what could still be kept.
   void propose(const speculate::Guesses& guesses);
   /// Why they are as they are, for the statistics.
@@ -79,12 +81,16 @@ class Sequence {
  private:
   using Clock = std::chrono::steady_clock;
 
+  bool wants_output(int position) const;
+  /// Log-probabilities of the prompt's tokens, from the outputs of the rows before them; returns how many of
+  /// `outputs` these were.
+  int score_prompt(const backend::Output& output, int first, int outputs, sample::Sampler& sampler);
   void begin_round(int outputs, const StepTimes& times);
   void add_token(const sample::Sampled& sampled, int guess, bool right);
-  FinishReason reason_to_stop(int token) const;
-  void close_text();
+  bool is_stop_id(int token) const;
+  FinishReason reason_to_stop() const;
   void emit(Delta delta);
-  void count_token();
+  void count_time();
 
   const uint64_t id_;
   Request request_;
@@ -96,9 +102,8 @@ class Sequence {
   speculate::SequenceView view_;
   StepTimes times_;
   std::unique_ptr<kv::Cache> cache_;
-  StopMatcher matcher_;
-  std::string piece_;  // text of one token
-  std::string text_;   // text of one delta
+  ReplyText text_;
+  int sampled_ = 0;  // tokens, the stop id too
   bool finished_ = false;
   Stats stats_;
   Clock::time_point submitted_ = Clock::now();

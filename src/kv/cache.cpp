@@ -1,5 +1,7 @@
 #include "kv/cache.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace slip::kv {
@@ -23,6 +25,18 @@ void Cache::stage(int rows) {
   SLIP_CHECK(rows >= 0 && rows <= layout_.max_step_rows());
   SLIP_CHECK(length_ + int64_t{rows} <= capacity());
   staged_ = rows;
+  written_ = std::max(written_, int64_t{length_} + rows);
+}
+
+std::vector<PositionRange> Cache::resident(model::LayerKind kind) const {
+  if (length_ == 0) return {};
+  int64_t first = 0;
+  if (kind == model::LayerKind::kSliding) {
+    const int64_t newest = (written_ - 1) / kPagePositions;
+    first = std::max<int64_t>(0, newest - layout_.ring_pages() + 1) * kPagePositions;
+  }
+  if (first >= length_) return {};
+  return {{first, length_}};
 }
 
 void Cache::commit(int rows) {

@@ -7,8 +7,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "base/noise.h"
-#include "checkpoint/synthetic.h"
 #include "cuda/gpu_fixture.h"
+#include "synth/synthetic.h"
 
 namespace slip::test {
 

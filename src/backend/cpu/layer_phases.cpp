@@ -20,8 +20,8 @@ void Executor::embed(int thread) {
   parallel(thread, row_count_, [&](int64_t i) {
     const int row = static_cast<int>(i);
     float* stream = stream_.row(i);
-    if (active(row).embedding != nullptr) {
-      std::memcpy(stream, active(row).embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+    if (active(row).soft != nullptr) {
+      std::memcpy(stream, active(row).embedding(), static_cast<size_t>(config_.hidden) * sizeof(float));
     } else {
       embed_row(row, thread, stream);
     }
@@ -41,7 +41,7 @@ void Executor::per_layer_inputs(int thread) {
     const InputRow& row = active(static_cast<int>(i));
     float* mixed = per_layer_.row(i);
     float* table = per_layer_table_.row(i);
-    const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+    const int id = row.soft != nullptr ? config_.pad_id : config_.embedding_row(row.token);
     table_readers_[static_cast<size_t>(thread)]->floats(id, table);
     scale_row(mixed, project_scale, cols);
     for (int l = 0; l < layers; ++l) {

@@ -188,14 +188,14 @@ void WideExecutor::write_inputs(std::span<const InputRow> rows) {
 }
 
 void WideExecutor::write_input(const InputRow& row, Readers& readers, float* input) const {
-  if (row.embedding != nullptr) {
-    std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+  if (row.soft != nullptr) {
+    std::memcpy(input, row.embedding(), static_cast<size_t>(config_.hidden) * sizeof(float));
   } else {
     readers.embed.floats(config_.embedding_row(row.token), input);
     for (int i = 0; i < config_.hidden; ++i) input[i] *= config_.embed_scale;
   }
   if (table_cols_ == 0) return;
-  const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+  const int id = row.soft != nullptr ? config_.pad_id : config_.embedding_row(row.token);
   readers.table.floats(id, input + padded(config_.hidden));
 }
 
