@@ -26,7 +26,7 @@ void InputRows::take(const Batch& batch, int window) {
              .position = row.position,
              .cache = row.sequence,
              .output = row.output,
-             .best = row.best,
+             .candidates = row.candidates,
              .sliding = {std::max(0, row.position - window + 1), row.position + 1},
              .full = {0, row.position + 1}};
   }
@@ -42,7 +42,7 @@ void InputRows::take(std::span<const AssistantRow> rows, int span) {
              .input = row.hidden,
              .position = row.position,
              .cache = cache,
-             .best = row.best,
+             .candidates = row.candidates,
              .sliding = {std::max(0, row.keys - span), row.keys},
              .full = {0, row.keys}};
   }
@@ -77,7 +77,7 @@ void InputRows::take(std::span<const Block> blocks, const model::DflashConfig& c
                .position = position,
                .cache = static_cast<int>(s),
                .output = i > 0,
-               .best = block.best,
+               .candidates = block.candidates,
                .sliding = {std::max(0, position - config.text.window + 1), position + 1},
                .full = {0, start + block.rows}};
     }

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "base/check.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 namespace slip::engine {
 namespace {
@@ -25,9 +25,10 @@ Sequence::Sequence(uint64_t id, Request request, int context)
       request_(std::move(request)),
       context_(context),
       most_tokens_(most_tokens_of(request_, context)),
+      prompt_tokens_(request_.prompt.size()),
       tokens_(std::move(request_.prompt)),
       matcher_(request_.stop_strings) {
-  stats_.prompt_tokens = static_cast<int>(tokens_.size());
+  stats_.prompt_tokens = static_cast<int>(prompt_tokens_);
 }
 
 void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
@@ -37,6 +38,7 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
   subject_ = {.id = id_,
               .tokens = &tokens_,
+              .prompt_tokens = prompt_tokens_,
               .most_tokens = most_tokens_,
               .cache = cache_.get(),
               .sampling = &request_.sampling};
@@ -80,8 +82,14 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
     const int token = position < known ? tokens_[static_cast<size_t>(position)]
                                        : drafts_[static_cast<size_t>(position - known)];
     // Its token is sampled with all up to this position as its history.
-    const int best = output ? sample::enough(request_.sampling, position + 1) : 0;
-    rows.push_back({.token = token, .position = position, .sequence = index, .output = output, .best = best});
+    const int candidates = output ? sample::candidates_needed(request_.sampling, position + 1,
+                                                              static_cast<int64_t>(prompt_tokens_))
+                                  : 0;
+    rows.push_back({.token = token,
+                    .position = position,
+                    .sequence = index,
+                    .output = output,
+                    .candidates = candidates});
     outputs += output ? 1 : 0;
   }
   return outputs;
@@ -91,8 +99,10 @@ speculate::Outcome Sequence::consume(const backend::Output& output, int first, i
                                      sample::Sampler& sampler, const StepTimes& times) {
   begin_round(outputs, times);
   const auto pick = [&](int row) {
-    return sampler.sample(output.scores(first + row, sampler.vocab()), tokens_, request_.sampling,
-                          static_cast<int64_t>(tokens_.size()));
+    const sample::Context context{.history = tokens_,
+                                  .prompt_tokens = prompt_tokens_,
+                                  .position = static_cast<int64_t>(tokens_.size())};
+    return sampler.sample(output.scores(first + row, sampler.vocab()), context, request_.sampling);
   };
   speculate::Outcome outcome;
   try {

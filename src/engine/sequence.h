@@ -90,6 +90,7 @@ class Sequence {
   Request request_;
   const int context_;
   const int most_tokens_;
+  const size_t prompt_tokens_;
   std::vector<int> tokens_;
   std::vector<int> drafts_;
   speculate::Guesses guesses_;  // whose drafts they are

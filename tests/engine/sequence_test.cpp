@@ -51,6 +51,7 @@ Request varied_request(int kind) {
   if (kind % 3 == 1) sampling.top_k = 5;
   if (kind % 3 == 2) sampling.top_p = 0.7f;
   if (kind % 4 >= 2) sampling.repetition_penalty = 1.5f;
+  if (kind % 4 == 3) sampling.presence_penalty = 1;
   if (kind % 5 == 1) sampling.top_logprobs = 3;
   if (kind % 5 == 2) request.stop_ids = {3, 17};
   if (kind % 5 == 3) request.stop_strings = {"abc", "dda"};
