@@ -4,6 +4,7 @@
 //
 //   NAME_fuzz [INPUTS [SEED]]    so many inputs (200,000, seed 1); a crash leaves its input in fuzz-crash.bin
 //   NAME_fuzz FILE               runs one input
+//   NAME_fuzz --seeds FOLDER     writes the seeds there, as a corpus for libFuzzer
 //
 // SLIP_TEST_ROUNDS=20 in the environment makes it 20 times as many.
 #include <fcntl.h>
@@ -112,11 +113,21 @@ void run(std::string input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(current.data()), current.size());
 }
 
+void write_seeds(const std::string& folder) {
+  int count = 0;
+  for (const std::string& seed : fuzz_seeds())
+    std::ofstream(folder + "/seed" + std::to_string(count++), std::ios::binary) << seed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGILL, SIGTRAP, SIGFPE, SIGBUS})
     std::signal(signal, keep_input);
+  if (argc > 2 && std::string_view(argv[1]) == "--seeds") {
+    write_seeds(argv[2]);
+    return 0;
+  }
   char* end = nullptr;
   const long inputs = argc > 1 ? std::strtol(argv[1], &end, 10) : 200000;
   if (end != nullptr && *end != '\0') {
