@@ -17,8 +17,8 @@ struct Row {
   int position = 0;
   int sequence = 0;    // index into Batch::sequences
   bool output = true;  // wants scores; rows without stop at the last layer that stores KV
-  // Of its scores, so many of the best tokens are enough, at most kMostCandidates; 0 = it wants all logits.
-  int best = 0;
+  // Of its scores, so many of the best tokens suffice, at most kMostCandidates; 0 = it wants all logits.
+  int candidates = 0;
   // Row `soft_row` of these replaces the (scaled) token embedding, at image and audio positions.
   const SoftRows* soft = nullptr;
   int soft_row = 0;

@@ -27,7 +27,7 @@ void InputRows::set_rows(const Batch& batch, int window) {
              .position = row.position,
              .cache = row.sequence,
              .output = row.output,
-             .best = row.best,
+             .candidates = row.candidates,
              .sliding = {std::max(0, row.position - window + 1), std::max(row.position + 1, row.span_end)},
              .full = {0, row.position + 1}};
   }
@@ -43,7 +43,7 @@ void InputRows::set_rows(std::span<const AssistantRow> rows, int span) {
              .input = row.hidden,
              .position = row.position,
              .cache = cache,
-             .best = row.best,
+             .candidates = row.candidates,
              .sliding = {std::max(0, row.keys - span), row.keys},
              .full = {0, row.keys}};
   }
@@ -78,7 +78,7 @@ void InputRows::set_rows(std::span<const Block> blocks, const model::DflashConfi
                .position = position,
                .cache = static_cast<int>(s),
                .output = i > 0,
-               .best = block.best,
+               .candidates = block.candidates,
                .sliding = {std::max(0, position - config.text.window + 1), position + 1},
                .full = {0, start + block.rows}};
     }

@@ -26,7 +26,7 @@ struct InputRow {
   int position = 0;
   int cache = 0;  // index into the caches; rows of one cache stand together
   bool output = true;
-  int best = 0;  // see Row
+  int candidates = 0;  // see Row
   KeySpan sliding = {}, full = {};
 
   /// [hidden] floats in the host's memory in place of the token's embedding; null = the token's.

@@ -84,6 +84,10 @@ void Engine::check(const Request& request) const {
   if (!request.stop_strings.empty() && request.reply == nullptr) {
     fail_usage("stop strings need text, but the request asks for tokens only");
   }
+  if (request.min_tokens < 0 || request.min_tokens > request.max_tokens) {
+    fail_usage("min_tokens must lie between 0 and max_tokens ({}), not {}", request.max_tokens,
+               request.min_tokens);
+  }
   if (request.prompt_logprobs > sample::kMaxTopLogprobs) {
     fail_usage("prompt_logprobs must be at most {}, not {}", sample::kMaxTopLogprobs,
                request.prompt_logprobs);
@@ -98,7 +102,8 @@ size_t Engine::cache_bytes(const Sequence& sequence) const {
 
 uint64_t Engine::submit(Request request) {
   check(request);
-  auto sequence = std::make_unique<Sequence>(next_id_++, std::move(request), context_);
+  auto sequence =
+      std::make_unique<Sequence>(next_id_++, std::move(request), Sequence::Limits{context_, vocab_});
   const uint64_t id = sequence->id();
   const size_t bytes = cache_bytes(*sequence);
   if (!scheduler_.can_ever_admit(bytes)) {

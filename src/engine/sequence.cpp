@@ -5,7 +5,7 @@
 #include <new>
 
 #include "base/check.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 namespace slip::engine {
 namespace {
@@ -21,15 +21,23 @@ int most_tokens_of(const Request& request, int context) {
 
 }  // namespace
 
-Sequence::Sequence(uint64_t id, Request request, int context)
+Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
     : id_(id),
       request_(std::move(request)),
-      context_(context),
-      most_tokens_(most_tokens_of(request_, context)),
+      context_(limits.context),
+      most_tokens_(most_tokens_of(request_, limits.context)),
+      prompt_tokens_(request_.prompt.size()),
       tokens_(std::move(request_.prompt)),
       text_(std::move(request_.reply), request_.stop_strings) {
-  stats_.prompt_tokens = static_cast<int>(tokens_.size());
+  stats_.prompt_tokens = static_cast<int>(prompt_tokens_);
   for (const MediaSpan& span : request_.media) stats_.media_tokens += span.rows;
+  if (request_.min_tokens > 0 && !request_.stop_ids.empty()) {
+    no_stop_.emplace(limits.vocab);
+    no_stop_->allow_all();
+    for (const int id : request_.stop_ids) {
+      if (id >= 0 && id < limits.vocab) no_stop_->forbid(id);
+    }
+  }
 }
 
 void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
@@ -39,6 +47,7 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
   view_ = {.id = id_,
            .tokens = &tokens_,
+           .prompt_tokens = prompt_tokens_,
            .most_tokens = most_tokens_,
            .cache = cache_.get(),
            .sampling = &request_.sampling};
@@ -76,6 +85,11 @@ bool Sequence::wants_output(int position) const {
   return position >= static_cast<int>(tokens_.size()) - 1 || (!decoding() && request_.prompt_logprobs >= 0);
 }
 
+const sample::TokenMask* Sequence::mask_at(size_t position) const {
+  const bool early = position < prompt_tokens_ + static_cast<size_t>(request_.min_tokens);
+  return no_stop_ && early ? &*no_stop_ : nullptr;
+}
+
 int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
   const int first = cache_->length();
   const int known = static_cast<int>(tokens_.size());
@@ -87,8 +101,16 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
     const int token = position < known ? tokens_[static_cast<size_t>(position)]
                                        : drafts_[static_cast<size_t>(position - known)];
     // Its token is sampled with all up to this position as its history.
-    const int best = output && position >= known - 1 ? sample::enough(request_.sampling, position + 1) : 0;
-    rows.push_back({.token = token, .position = position, .sequence = index, .output = output, .best = best});
+    const bool sampled = output && position >= known - 1;
+    const int candidates = sampled ? sample::candidates_needed(request_.sampling, position + 1,
+                                                               static_cast<int64_t>(prompt_tokens_),
+                                                               mask_at(static_cast<size_t>(position) + 1))
+                                   : 0;
+    rows.push_back({.token = token,
+                    .position = position,
+                    .sequence = index,
+                    .output = output,
+                    .candidates = candidates});
     outputs += output ? 1 : 0;
   }
   return outputs;
@@ -126,8 +148,11 @@ speculate::Outcome Sequence::consume(const backend::Output& output, int first, i
     outputs -= scored;
     begin_round(outputs, times);
     const auto pick = [&](int row) {
-      return sampler.sample(output.scores(first + row, sampler.vocab()), tokens_, request_.sampling,
-                            static_cast<int64_t>(tokens_.size()));
+      const sample::Context context{.history = tokens_,
+                                    .prompt_tokens = prompt_tokens_,
+                                    .position = static_cast<int64_t>(tokens_.size()),
+                                    .mask = mask_at(tokens_.size())};
+      return sampler.sample(output.scores(first + row, sampler.vocab()), context, request_.sampling);
     };
     outcome =
         speculate::accept(outputs, drafts_, pick, [&](const sample::Sampled& sampled, int i, bool right) {

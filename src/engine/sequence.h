@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,12 @@ struct StepTimes {
 
 class Sequence {
  public:
-  /// The engine has checked the request. `context`: the most tokens, prompt and output together.
-  Sequence(uint64_t id, Request request, int context);
+  struct Limits {
+    int context = 0;  // the most tokens, prompt and output together
+    int vocab = 0;
+  };
+  /// The engine has checked the request.
+  Sequence(uint64_t id, Request request, const Limits& limits);
 
   uint64_t id() const { return id_; }
   /// The most tokens it can have: what its cache must hold.
@@ -82,6 +87,8 @@ class Sequence {
   using Clock = std::chrono::steady_clock;
 
   bool wants_output(int position) const;
+  /// What may be picked as the token at `position`; null = everything.
+  const sample::TokenMask* mask_at(size_t position) const;
   /// Log-probabilities of the prompt's tokens, from the outputs of the rows before them; returns how many of
   /// `outputs` these were.
   int score_prompt(const backend::Output& output, int first, int outputs, sample::Sampler& sampler);
@@ -96,6 +103,7 @@ class Sequence {
   Request request_;
   const int context_;
   const int most_tokens_;
+  const size_t prompt_tokens_;
   std::vector<int> tokens_;
   std::vector<int> drafts_;
   speculate::Guesses guesses_;  // whose drafts they are
@@ -103,6 +111,8 @@ class Sequence {
   StepTimes times_;
   std::unique_ptr<kv::Cache> cache_;
   ReplyText text_;
+  std::optional<sample::TokenMask>
+      no_stop_;      // everything but stop ids, while there are fewer than min_tokens
   int sampled_ = 0;  // tokens, the stop id too
   bool finished_ = false;
   Stats stats_;

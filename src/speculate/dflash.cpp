@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 namespace slip::speculate {
 
@@ -119,13 +119,15 @@ void DflashDrafter::store_waiting() {
 void DflashDrafter::draw_batch(std::span<const Job> jobs) {
   blocks_.clear();
   for (const Job& job : jobs) {
-    const std::vector<int>& tokens = *job.proposal->view->tokens;
+    const SequenceView& view = *job.proposal->view;
+    const std::vector<int>& tokens = *view.tokens;
     // The last guess has the longest history, and needs the most.
     const auto history = static_cast<int64_t>(tokens.size()) + job.proposal->depth - 1;
     blocks_.push_back({.cache = job.state->cache.get(),
                        .anchor = tokens.back(),
                        .rows = job.proposal->depth + 1,
-                       .best = sample::enough(job.state->sampling, history)});
+                       .candidates = sample::candidates_needed(job.state->sampling, history,
+                                                               static_cast<int64_t>(view.prompt_tokens))});
   }
   const backend::Output output = network_.run(blocks_);
   int first = 0;
@@ -139,10 +141,11 @@ void DflashDrafter::draw(const Job& job, const backend::Output& output, int firs
   std::vector<int>& history = *job.proposal->view->tokens;
   const size_t known = history.size();
   for (int i = 0; i < job.proposal->depth; ++i) {
-    const int guess = sampler_
-                          .sample(output.scores(first + i, sampler_.vocab()), history, job.state->sampling,
-                                  static_cast<int64_t>(history.size()))
-                          .token;
+    const sample::Context context{.history = history,
+                                  .prompt_tokens = job.proposal->view->prompt_tokens,
+                                  .position = static_cast<int64_t>(history.size())};
+    const Scores scores = output.scores(first + i, sampler_.vocab());
+    const int guess = sampler_.sample(scores, context, job.state->sampling).token;
     job.proposal->drafts.push_back(guess);
     history.push_back(guess);
   }

@@ -30,6 +30,7 @@ struct SequenceView {
   // Prompt and output; the last one is not in the cache yet (while decoding). A drafter may append its
   // guesses while it draws, as history for the sampler, and takes them off again.
   std::vector<int>* tokens = nullptr;
+  size_t prompt_tokens = 0;          // how many of them are the prompt
   int most_tokens = 0;               // it will ever have; `tokens` has room for them
   const kv::Cache* cache = nullptr;  // of the target
   const sample::Options* sampling = nullptr;

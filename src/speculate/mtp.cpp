@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 namespace slip::speculate {
 namespace {
@@ -99,10 +99,12 @@ void MtpDrafter::ask(size_t chain) {
   const Proposal& proposal = *chains_[chain].proposal;
   State& state = *chains_[chain].state;
   backend::AssistantRow& row = rows_[chain];
-  const auto history = static_cast<int64_t>(proposal.view->tokens->size() + proposal.drafts.size());
-  row.best = sample::enough(state.sampling, history);
+  const SequenceView& view = *proposal.view;
+  const auto history = static_cast<int64_t>(view.tokens->size() + proposal.drafts.size());
+  row.candidates =
+      sample::candidates_needed(state.sampling, history, static_cast<int64_t>(view.prompt_tokens));
   row.draw = nullptr;
-  if (row.best == 0 || !state.rule) return;
+  if (row.candidates == 0 || !state.rule) return;
   state.rule->position = history;
   row.draw = &*state.rule;
 }
@@ -126,8 +128,10 @@ int MtpDrafter::draw(const Chain& chain, const Scores& scores) {
   std::vector<int>& history = *proposal.view->tokens;
   const size_t known = history.size();
   history.insert(history.end(), proposal.drafts.begin(), proposal.drafts.end());
-  const int guess =
-      sampler_.sample(scores, history, chain.state->sampling, static_cast<int64_t>(history.size())).token;
+  const sample::Context context{.history = history,
+                                .prompt_tokens = proposal.view->prompt_tokens,
+                                .position = static_cast<int64_t>(history.size())};
+  const int guess = sampler_.sample(scores, context, chain.state->sampling).token;
   history.resize(known);
   return guess;
 }

@@ -9,14 +9,20 @@ namespace slip::backend::cpu {
 namespace {
 
 TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
+  const CpuOptions shipped;
+  ASSERT_EQ(shipped.activations, ActivationMode::kInt16);
   for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
-    for (const int bits : {4, 16}) {
+    for (const auto& [bits, mode] : {std::pair{4, shipped.activations},
+                                     {16, shipped.activations},
+                                     {4, ActivationMode::kInt8},
+                                     {4, ActivationMode::kFloat}}) {
       synth::SynthOptions synth;
       synth.shape = shape;
       synth.bits = bits;
       const auto checkpoint = synth::synthesize(synth);
       CpuOptions options;
       options.threads = 2;
+      options.activations = mode;
       const auto backend = load(checkpoint->config, checkpoint->weights, options);
       const auto cache = backend->new_cache();
       cache->reserve(600);

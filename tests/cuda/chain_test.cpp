@@ -7,7 +7,7 @@
 
 #include "backend/cuda/cuda_drafters.h"
 #include "cuda/pair_fixture.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 #include "sample/sampler.h"
 #include "speculate/mtp.h"
 #include "support/best_tokens.h"
@@ -153,11 +153,11 @@ TEST_F(CudaNextDraft, DrawsWhatTheSamplerDraws) {
       }
       options[n].seed = static_cast<uint64_t>(draw / 2);
       drawings.push_back(drawing_of(rule_for(options[n], 100 + draw), kVocab));
-      lists.push_back(test::best_tokens(rows[n], sample::enough(options[n], 0)));
+      lists.push_back(test::best_tokens(rows[n], sample::candidates_needed(options[n], 0, 0)));
     }
     const std::vector<int> got = next(lists, drawings, table, turn);
     for (size_t n = 0; n < options.size(); ++n) {
-      const int want = sampler.sample(rows[n], {}, options[n], 100 + draw + turn).token;
+      const int want = sampler.sample(rows[n], {.position = 100 + draw + turn}, options[n]).token;
       EXPECT_EQ(got[n], want) << "draw " << draw << ", options " << n;
       others += want != lists[n].tokens[0].id ? 1 : 0;
     }
@@ -228,7 +228,7 @@ TEST_P(CudaChainOf, GivesEveryStepTheBitsOfSingleSteps) {
     std::vector<AssistantRow> rows;
     for (size_t i = 0; i < count; ++i) {
       rows.push_back(test::row_for(texts[i], texts[i].hidden.data(), 17 + static_cast<int>(i)));
-      rows[i].best = std::vector{1, 40, 3}[i];
+      rows[i].candidates = std::vector{1, 40, 3}[i];
       rows[i].draw = &rules[i];
     }
     for (const int depth : {3, 1, 4}) {  // shorter ones between longer ones

@@ -30,6 +30,8 @@ TEST_P(CpuIdentityOf, speculation_cannot_be_seen) {
   cpu.threads = 2;
   cpu.max_rows = 48;
   const auto backend = backend::cpu::load(target->config, target->weights, cpu);
+  ASSERT_NE(backend->description().find("16-bit activations"), std::string::npos)
+      << "not the mode that ships";
   const auto network = backend->load_assistant(assistant->config, assistant->weights, {.max_rows = 4});
   const auto lying = backend->load_assistant(liar->config, liar->weights, {.max_rows = 4});
   const auto right = backend->load_assistant(oracle->config, oracle->weights, {.max_rows = 4});

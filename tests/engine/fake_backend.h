@@ -162,7 +162,7 @@ class FakeBackend final : public backend::Backend {
     const std::span<float> logits(logits_.data() + static_cast<size_t>(output) * vocab, vocab);
     fake_logits(state, logits);
     if (row.token == poison) logits[0] = std::numeric_limits<float>::quiet_NaN();
-    if (lists) listed += fake_list(logits, row.best, best_[static_cast<size_t>(output)]);
+    if (lists) listed += fake_list(logits, row.candidates, best_[static_cast<size_t>(output)]);
   }
 
   int order_;
@@ -255,12 +255,15 @@ inline Request fake_request(int prompt_length, int max_tokens, uint64_t seed) {
 /// The definition of generation: the whole history to the model, one token at a time.
 inline std::vector<int> generate_plainly(std::vector<int> history, const sample::Options& options, int count,
                                          int vocab = 40) {
+  const size_t prompt_tokens = history.size();
   sample::Sampler sampler(vocab);
   std::vector<float> logits(static_cast<size_t>(vocab));
   std::vector<int> output;
   for (int i = 0; i < count; ++i) {
     fake_logits(history, logits);
-    output.push_back(sampler.sample(logits, history, options, static_cast<int64_t>(history.size())).token);
+    const sample::Context context{
+        .history = history, .prompt_tokens = prompt_tokens, .position = std::ssize(history)};
+    output.push_back(sampler.sample(logits, context, options).token);
     history.push_back(output.back());
   }
   return output;

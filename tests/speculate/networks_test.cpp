@@ -17,7 +17,12 @@ struct Line {
     tokens = engine::fake_prompt(length, id);
     tokens.reserve(400);
     cache->reserve(400);
-    view = {.id = id, .tokens = &tokens, .most_tokens = 400, .cache = cache.get(), .sampling = &sampling};
+    view = {.id = id,
+            .tokens = &tokens,
+            .prompt_tokens = tokens.size(),
+            .most_tokens = 400,
+            .cache = cache.get(),
+            .sampling = &sampling};
   }
   // Feeds all tokens but the last; `hand_over` gets what drafters are told.
   void pass(const std::function<void(const Pass&)>& hand_over) {
@@ -47,10 +52,11 @@ TEST(MtpDrafter, follows_the_model_with_the_requests_own_noise) {
   MtpDrafter drafter(assistant);
   sample::Options sampling;
   sampling.temperature = 1;
-  sampling.repetition_penalty = 1.4f;
+  sampling.repetition_penalty = 1.1f;
+  sampling.frequency_penalty = 3;
   sampling.seed = 5;
   sampling.top_logprobs = 3;
-  Line line(backend, 1, 20, sampling);
+  Line line(backend, 1, 60, sampling);
   drafter.begin(line.view);
   Proposal proposal{.view = &line.view, .depth = 6, .drafts = {}};
   drafter.propose({&proposal, 1});
@@ -59,7 +65,7 @@ TEST(MtpDrafter, follows_the_model_with_the_requests_own_noise) {
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts, line.future(6));
   EXPECT_EQ(assistant.steps, 6);
-  EXPECT_EQ(line.tokens.size(), 20u);
+  EXPECT_EQ(line.tokens.size(), 60u);
 }
 
 TEST(MtpDrafter, batches_ragged_depths_within_the_rows_of_the_assistant) {
@@ -171,7 +177,8 @@ TEST(DflashDrafter, guesses_a_block_from_the_context_it_was_fed) {
   DflashDrafter drafter(network);
   EXPECT_EQ(drafter.most_drafts(), 7);
   EXPECT_EQ(drafter.tap_floats(), 8u);
-  Line line(backend, 1, 90);  // a prompt longer than one call of extend()
+  // A prompt longer than one call of extend(), and penalties that leave the prompt's words alone.
+  Line line(backend, 1, 90, {.frequency_penalty = 3});
   drafter.begin(line.view);
   Proposal proposal{.view = &line.view, .depth = 15, .drafts = {}};
   drafter.propose({&proposal, 1});

@@ -51,7 +51,7 @@ class CudaAssistant final : public Assistant {
 
   std::span<const Output> chain(std::span<const AssistantRow> rows, int depth) override {
     chained_ = executor_.chains() && std::all_of(rows.begin(), rows.end(), [](const AssistantRow& row) {
-                 return row.best > 0 && row.draw != nullptr;
+                 return row.candidates > 0 && row.draw != nullptr;
                });
     if (!chained_) return Assistant::chain(rows, depth);
     input_.set_rows(rows, span_);

@@ -63,7 +63,7 @@ class Feed {
         row.position = sequences[s]->length() + i;
         row.sequence = static_cast<int>(s);
         row.output = outputs;
-        row.best = 64;  // what the settings that Gemma recommends need of a row
+        row.candidates = 64;  // what the settings that Gemma recommends need of a row
         rows_.push_back(row);
       }
       sequences[s]->stage(width);

@@ -19,9 +19,9 @@ void add_sampling_options(Parser& parser, session::SamplingChoice& options) {
   parser.number(
       {"--repeat-penalty,--repetition-penalty", "X", "divide the score of tokens seen before; 1 = off"}, 0.01,
       100, options.repetition_penalty);
-  parser.number({"--presence-penalty", "X", "subtract X once from tokens seen before"}, -100, 100,
+  parser.number({"--presence-penalty", "X", "subtract X once from tokens already in the answer"}, -100, 100,
                 options.presence_penalty);
-  parser.number({"--frequency-penalty", "X", "subtract X for every time a token was seen"}, -100, 100,
+  parser.number({"--frequency-penalty", "X", "subtract X for every time a token was answered"}, -100, 100,
                 options.frequency_penalty);
   parser.integer({"--penalty-window,--repeat-last-n", "N", "tokens the penalties look back at; -1 = all"}, -1,
                  INT32_MAX, options.penalty_window);

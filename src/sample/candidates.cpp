@@ -1,4 +1,4 @@
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 #include <algorithm>
 
@@ -15,16 +15,21 @@ bool only_lowers(const Options& options) {
   return biases && (penalties || !options.penalises());
 }
 
+int64_t penalised(const Options& options, int64_t history, int64_t prompt_tokens) {
+  if (!options.penalises()) return 0;
+  const int64_t seen = options.penalises_prompt() ? history : history - prompt_tokens;
+  return options.penalty_window < 0 ? seen : std::min<int64_t>(seen, options.penalty_window);
+}
+
 }  // namespace
 
-int enough(const Options& options, int64_t history) {
+int candidates_needed(const Options& options, int64_t history, int64_t prompt_tokens, const TokenMask* mask) {
   if (options.top_logprobs >= 0 || !only_lowers(options)) return 0;
   if (!options.greedy() && options.top_k == 0) return 0;
   int64_t count = options.greedy() ? 1 : options.top_k;
   count += static_cast<int64_t>(options.suppressed.size() + options.logit_bias.size());
-  if (options.penalises()) {
-    count += options.penalty_window < 0 ? history : std::min<int64_t>(history, options.penalty_window);
-  }
+  count += penalised(options, history, prompt_tokens);
+  if (mask != nullptr && count <= kMostCandidates) count += mask->forbidden();
   return count <= kMostCandidates ? static_cast<int>(count) : 0;
 }
 
