@@ -13,7 +13,7 @@ import torch
 
 import dflash
 import inputs
-import mlx
+import mlx_copy
 import models
 import reference
 
@@ -94,7 +94,7 @@ def speech(record, name, target, ids, numbers):
 def copies(record, target, ids):
     """MLX copies; they change the target's weights, so they come last.  The 4-bit one is made from the 8-bit one."""
     for bits in (8, 4):
-        mlx.save_copy(target, record.path(f"target-mlx{bits}"), bits)
+        mlx_copy.save_copy(target, record.path(f"target-mlx{bits}"), bits)
         record.tensors[f"mlx{bits}_logits"] = reference.run(target, ids)
         tokens, margin = reference.greedy(target, ids, SHORT_GREEDY)
         record.facts.update({f"mlx{bits}_greedy_tokens": tokens, f"mlx{bits}_margin": margin})

@@ -1,4 +1,7 @@
-"""Copies of a target in MLX's affine layout: text matrices `bits` wide in groups of 32, the router always 8, the rest bfloat16."""
+"""Copies of a target in MLX's affine layout: text matrices `bits` wide in groups of 32, the router always 8, the rest bfloat16.
+
+(A file called mlx.py here would be taken for Apple's package by transformers.)
+"""
 import json
 import os
 
