@@ -192,6 +192,13 @@ int Sampler::choose(const Options& options, int64_t position) {
   return draw.winner();
 }
 
+Sampled Sampler::score(std::span<const float> logits, int token, int top) {
+  SLIP_CHECK(logits.size() == static_cast<size_t>(vocab_) && token >= 0 && token < vocab_);
+  Sampled result{.token = token, .top = {}};
+  add_logprobs(logits, top, result);
+  return result;
+}
+
 void Sampler::add_logprobs(std::span<const float> logits, int top, Sampled& result) {
   const double log_sum = scan_.max() + std::log(scan_.weight_sum(1.0f, quantum_));
   const auto logprob = [&](int id) { return static_cast<float>(logits[static_cast<size_t>(id)] - log_sum); };

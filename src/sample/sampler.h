@@ -61,6 +61,9 @@ class Sampler {
     return sample(Scores{.logits = logits}, context, options);
   }
 
+  /// The log-probabilities of a token that is known already, and the `top` likeliest beside it. Wants all logits.
+  Sampled score(std::span<const float> logits, int token, int top);
+
   int vocab() const { return vocab_; }
 
  private:

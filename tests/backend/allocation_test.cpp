@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "checkpoint/synthetic.h"
 #include "support/count_allocations.h"
+#include "synth/synthetic.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -16,10 +16,10 @@ TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
                                      {16, shipped.activations},
                                      {4, ActivationMode::kInt8},
                                      {4, ActivationMode::kFloat}}) {
-      checkpoint::SynthOptions synth;
+      synth::SynthOptions synth;
       synth.shape = shape;
       synth.bits = bits;
-      const auto checkpoint = checkpoint::synthesize(synth);
+      const auto checkpoint = synth::synthesize(synth);
       CpuOptions options;
       options.threads = 2;
       options.activations = mode;
@@ -47,11 +47,11 @@ TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
 
 TEST(Allocation, none_happens_inside_a_draft_step) {
   for (const char* shape : {"tiny-e2b", "tiny-dense"}) {  // a head of centroids, a dense one
-    checkpoint::SynthOptions synth;
+    synth::SynthOptions synth;
     synth.shape = shape;
     synth.assistant_bits = 8;
-    const auto checkpoint = checkpoint::synthesize(synth);
-    const auto made = checkpoint::synthesize_assistant(synth);
+    const auto checkpoint = synth::synthesize(synth);
+    const auto made = synth::synthesize_assistant(synth);
     CpuOptions options;
     options.threads = 2;
     const auto backend = load(checkpoint->config, checkpoint->weights, options);

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "checkpoint/synthetic.h"
 #include "kv/stored_row.h"
 #include "reference/follow.h"
 #include "reference/sensitivity.h"
 #include "support/fresh_case.h"
 #include "support/rounds.h"
+#include "synth/synthetic.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -142,7 +142,7 @@ void for_quantised_cases(Judge&& judge) {
   for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
     for (int seed = 1; seed <= test::rounds(3); ++seed) {
       SCOPED_TRACE(std::string(shape) + ", seed " + std::to_string(seed));
-      const auto made = checkpoint::synthesize(
+      const auto made = synth::synthesize(
           {.shape = shape, .bits = seed % 2 == 0 ? 8 : 4, .seed = 100 + static_cast<uint64_t>(seed)});
       const model::Program program = model::build_program(made->config, made->weights);
       Subject subject{*made, {}};

@@ -7,12 +7,12 @@
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
-#include "checkpoint/synthetic.h"
 #include "reference/forward.h"
 #include "support/compare.h"
 #include "support/memory_tensor.h"
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
+#include "synth/synthetic.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -44,10 +44,10 @@ std::vector<Subject> subjects() {
 }
 
 std::unique_ptr<checkpoint::Checkpoint> make_checkpoint(const Subject& subject) {
-  checkpoint::SynthOptions options;
+  synth::SynthOptions options;
   options.shape = subject.shape;
   options.bits = subject.bits;
-  return checkpoint::synthesize(options);
+  return synth::synthesize(options);
 }
 
 /// Sequences on one backend, fed with their own token streams.
@@ -294,7 +294,8 @@ TEST(ExecutorInput, an_embedding_in_a_rows_place_agrees_with_the_reference) {
   std::vector<Row> rows(2);
   rows[0].token = 3;
   rows[1].position = 1;
-  rows[1].embedding = embedding.data();
+  const HostSoftRows soft(embedding, harness.config().hidden);
+  rows[1].soft = &soft;
   kv::Cache* caches[] = {cache.get()};
   const Output out = harness.backend().run({rows, caches});
   const std::vector<float> got(out.logits + harness.config().vocab, out.logits + 2 * harness.config().vocab);

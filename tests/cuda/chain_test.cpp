@@ -272,16 +272,16 @@ struct Line {
       : text(backend, id, length), sampling(options) {
     for (int i = 0; i <= length; ++i) tokens.push_back(test::token_at(backend.config(), id, i));
     tokens.reserve(static_cast<size_t>(length) + 64);
-    subject = {.id = id,
-               .tokens = &tokens,
-               .most_tokens = length + 64,
-               .cache = text.cache.get(),
-               .sampling = &sampling};
+    view = {.id = id,
+            .tokens = &tokens,
+            .most_tokens = length + 64,
+            .cache = text.cache.get(),
+            .sampling = &sampling};
   }
   TargetText text;
   sample::Options sampling;
   std::vector<int> tokens;
-  speculate::Subject subject;
+  speculate::SequenceView view;
 };
 
 std::vector<std::vector<int>> guesses_of(Assistant& network, std::vector<std::unique_ptr<Line>>& lines,
@@ -289,9 +289,9 @@ std::vector<std::vector<int>> guesses_of(Assistant& network, std::vector<std::un
   speculate::MtpDrafter drafter(network);
   std::vector<speculate::Proposal> proposals;
   for (size_t i = 0; i < lines.size(); ++i) {
-    drafter.begin(lines[i]->subject);
-    drafter.committed(lines[i]->subject, {.rows = 1, .kept = 1, .hidden = lines[i]->text.hidden.data()});
-    proposals.push_back({.subject = &lines[i]->subject, .depth = depths[i], .drafts = {}});
+    drafter.begin(lines[i]->view);
+    drafter.committed(lines[i]->view, {.rows = 1, .kept = 1, .hidden = lines[i]->text.hidden.data()});
+    proposals.push_back({.view = &lines[i]->view, .depth = depths[i], .drafts = {}});
   }
   drafter.propose(proposals);
   std::vector<std::vector<int>> guesses;

@@ -5,9 +5,9 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "base/noise.h"
-#include "checkpoint/synthetic.h"
 #include "cuda/gpu_fixture.h"
 #include "support/compare.h"
+#include "synth/synthetic.h"
 
 namespace slip::test {
 

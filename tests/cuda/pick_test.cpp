@@ -180,9 +180,9 @@ TEST_F(CudaPick, FindsTheBestTokensOfClustersByTheirIds) {
 // holds.
 TEST_F(CudaPick, AModelGivesEachRowWhatItAskedFor) {
   for (const char* shape : {"tiny-e2b", "tiny-moe"}) {
-    checkpoint::SynthOptions options;
+    synth::SynthOptions options;
     options.shape = shape;
-    const auto target = checkpoint::synthesize(options);
+    const auto target = synth::synthesize(options);
     const auto backend = load(target->config, target->weights, test::cuda_options(64));
     const auto run = [&](bool lists) {
       const auto cache = backend->new_cache();

@@ -185,14 +185,14 @@ inline std::string fake_piece(int token) {
 }
 
 /// Gives out each token's text one token late, as a decoder does that waits for whole characters.
-class LateText final : public TextStream {
+class LateText final : public ReplyStream {
  public:
-  void push(int token, std::string& out) override {
-    out += held_;
+  void push(int token, std::vector<text::ReplyEvent>& out) override {
+    finish(out);
     held_ = fake_piece(token);
   }
-  void finish(std::string& out) override {
-    out += held_;
+  void finish(std::vector<text::ReplyEvent>& out) override {
+    if (!held_.empty()) out.push_back({.text = held_});
     held_.clear();
   }
 
@@ -218,7 +218,7 @@ struct Collected {
         logprobs.push_back(delta.logprob);
         for (const auto& top : delta.top) logprobs.push_back(top.logprob + static_cast<float>(top.id));
       }
-      text += delta.text;
+      text += delta.text();
       finish = delta.finish;
       error = delta.error;
       if (delta.stats != nullptr) stats = *delta.stats;
@@ -248,7 +248,7 @@ inline Request fake_request(int prompt_length, int max_tokens, uint64_t seed) {
   request.max_tokens = max_tokens;
   request.sampling.temperature = 1;
   request.sampling.seed = seed;
-  request.text = std::make_unique<LateText>();
+  request.reply = std::make_unique<LateText>();
   return request;
 }
 

@@ -205,14 +205,14 @@ class ScriptedDrafter final : public speculate::Drafter {
   speculate::Effort effort() const override { return effort_; }
   int most_drafts() const override { return speculate::kMostDepth; }
   size_t bytes_at(int) const override { return 0; }
-  void begin(const speculate::Subject&) override {}
+  void begin(const speculate::SequenceView&) override {}
   void propose(std::span<speculate::Proposal> proposals) override {
     for (speculate::Proposal& proposal : proposals) {
-      proposal.drafts = script_(*proposal.subject->tokens, proposal.depth);
+      proposal.drafts = script_(*proposal.view->tokens, proposal.depth);
       proposal.match = 20;
     }
   }
-  void committed(const speculate::Subject&, const speculate::Pass&) override {}
+  void committed(const speculate::SequenceView&, const speculate::Pass&) override {}
   void settled(uint64_t) override {}
 
  private:

@@ -22,7 +22,7 @@ Driven drive(Request request, const Drafter& drafter, int context = 4096) {
   FakeBackend backend;
   sample::Sampler sampler(backend.config().vocab);
   request.sink = result.out.sink();
-  Sequence sequence(7, std::move(request), context);
+  Sequence sequence(7, std::move(request), {context, 40});
   sequence.admit(backend.new_cache());
   std::vector<backend::Row> rows;
   while (!sequence.finished()) {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/noise.h"
-#include "checkpoint/shapes.h"
 #include "kv/cache.h"
 #include "support/rounds.h"
+#include "synth/shapes.h"
 
 namespace slip::kv {
 namespace {
@@ -55,7 +55,7 @@ class Fuzzed {
   static constexpr int kPositions = 2600;
 
   static model::Config config_of(int window) {
-    model::Config config = checkpoint::shape_config("tiny-dense");
+    model::Config config = synth::shape_config("tiny-dense");
     config.window = window;
     return config;
   }

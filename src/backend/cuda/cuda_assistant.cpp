@@ -45,7 +45,7 @@ class CudaAssistant final : public Assistant {
   int max_rows() const override { return executor_.max_rows(); }
 
   Output step(std::span<const AssistantRow> rows) override {
-    input_.take(rows, span_);
+    input_.set_rows(rows, span_);
     return executor_.run(program_, input_.rows(), input_.caches());
   }
 
@@ -54,7 +54,7 @@ class CudaAssistant final : public Assistant {
                  return row.candidates > 0 && row.draw != nullptr;
                });
     if (!chained_) return Assistant::chain(rows, depth);
-    input_.take(rows, span_);
+    input_.set_rows(rows, span_);
     const int steps = std::clamp(depth, 1, kMostChain);
     for (size_t i = 0; i < rows.size(); ++i) drawings_[i] = drawing_of(*rows[i].draw, config_.text.vocab);
     executor_.run_chain(program_, input_.rows(), input_.caches(), {drawings_.data(), rows.size()}, steps);

@@ -37,15 +37,15 @@ void Executor::write_inputs(const model::Program& program, std::span<const Input
   for (const InputRow& row : rows) {
     if (first == PhaseKind::kContext) {
       std::memcpy(input, row.input, static_cast<size_t>(network_.context_inputs) * sizeof(float));
-    } else if (row.embedding != nullptr) {
-      std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+    } else if (row.soft != nullptr) {
+      std::memcpy(input, row.embedding(), static_cast<size_t>(config_.hidden) * sizeof(float));
     } else {
       embed_row(row, input);
     }
     if (first == PhaseKind::kDraftInput)
       std::memcpy(input + embed.hidden, row.input, static_cast<size_t>(embed.hidden) * sizeof(float));
     if (table_cols_ > 0) {
-      const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+      const int id = row.soft != nullptr ? config_.pad_id : config_.embedding_row(row.token);
       table_reader_->floats(id, input + padded(input_cols_));
     }
     input += input_stride_;
