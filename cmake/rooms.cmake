@@ -1,8 +1,9 @@
 # One folder under src/ = one static library `slip_<room>`. Sources are found by pattern, so adding a file
 # needs no edit here; CONFIGURE_DEPENDS makes the build look again. QUICK takes -O1 in place of -O3, which saves a
 # third of a file that is mostly JSON or text: for rooms whose work is done before the first token and after the last.
+# The files that EXCEPT names keep -O3.
 function(slip_room room)
-  cmake_parse_arguments(ARG "QUICK" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK" "" "DEPENDS;EXCEPT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "/src/backend/cuda/")  # cmake/cuda.cmake
@@ -25,6 +26,10 @@ function(slip_room room)
     endif()
     if(ARG_QUICK)
       target_compile_options(slip_${room} PRIVATE $<$<CONFIG:Release>:-O1>)
+      foreach(name IN LISTS ARG_EXCEPT)
+        set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${room}/${name}.cpp PROPERTIES
+                                    COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+      endforeach()
     endif()
   else()
     add_library(slip_${room} INTERFACE)
