@@ -1,6 +1,7 @@
-# The CUDA executor, src/backend/cuda: `slip_cuda`, where a CUDA toolkit is found. SLIP_CUDA says whether it is
-# wanted; without a toolkit AUTO goes on without, and says so. SLIP_HAVE_CUDA is set where it is built.
-set(SLIP_CUDA "AUTO" CACHE STRING "Build the CUDA executor: AUTO (when a toolkit is found), ON or OFF")
+# The CUDA executor, src/backend/cuda: `slip_cuda`. SLIP_CUDA says whether it is wanted: AUTO builds it where there is
+# a GPU and a CUDA toolkit, and says so where it does not, since its kernels take minutes to compile. SLIP_HAVE_CUDA is
+# set where it is built. Its tests run on every machine, on an emulated GPU (tests/CMakeLists.txt).
+set(SLIP_CUDA "AUTO" CACHE STRING "Build the CUDA executor: AUTO (with a GPU and a toolkit), ON or OFF")
 set(SLIP_CUDA_ARCHITECTURES "90a" CACHE STRING "Compute capabilities to build for, such as 80;89;90a;100")
 option(SLIP_RACECHECK "CUDA kernels as compute-sanitizer's racecheck can follow them; slow" OFF)
 set(SLIP_HAVE_CUDA OFF)
@@ -10,10 +11,21 @@ file(GLOB SLIP_CUDA_KERNEL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/b
 if(NOT SLIP_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "SLIP_CUDA must be AUTO, ON or OFF, not ${SLIP_CUDA}")
 endif()
+# The files an NVIDIA driver shows; the last one is WSL's. scripts/setup.sh configures anew when the answer changes.
+set(gpu_seen OFF)
+foreach(file /dev/nvidiactl /proc/driver/nvidia/version /dev/dxg)
+  if(EXISTS ${file})
+    set(gpu_seen ON)
+  endif()
+endforeach()
+set(SLIP_GPU_SEEN ${gpu_seen} CACHE INTERNAL "Whether a GPU was seen when this was configured")
+
 if(SLIP_CUDA STREQUAL "OFF")
   message(STATUS "CUDA executor: not built, SLIP_CUDA is OFF")
 elseif(SLIP_CUDA STREQUAL "AUTO" AND SLIP_SANITIZE)
-  message(STATUS "CUDA executor: not built with sanitizers")
+  message(STATUS "CUDA executor: not built with sanitizers; the emulated GPU runs its code")
+elseif(SLIP_CUDA STREQUAL "AUTO" AND NOT SLIP_GPU_SEEN)
+  message(STATUS "CUDA executor: not built, no NVIDIA GPU here; SLIP_CUDA=ON ./run builds it (CMake: -DSLIP_CUDA=ON)")
 else()
   find_program(SLIP_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin PATHS /usr/local/cuda/bin)
   if(SLIP_NVCC)
@@ -33,7 +45,7 @@ else()
   elseif(SLIP_CUDA STREQUAL "ON")
     message(FATAL_ERROR "SLIP_CUDA is ON, but no CUDA toolkit from 12.4 on was found; put nvcc on the PATH")
   else()
-    message(STATUS "CUDA executor: not built, no CUDA toolkit from 12.4 on was found")
+    message(STATUS "CUDA executor: not built, there is a GPU but no CUDA toolkit from 12.4 on; put nvcc on the PATH")
   endif()
 endif()
 

@@ -57,7 +57,10 @@ std::string shown(const nlohmann::json& value) {
 
 std::string in_quotes(std::string_view name) {
   std::string text = "'";
-  for (const char c : name.substr(0, kLongestShown)) text += (c >= 0 && c < ' ') || c == 0x7f ? '?' : c;
+  for (const char c : name.substr(0, kLongestShown)) {
+    const auto byte = static_cast<unsigned char>(c);  // char has no sign on arm
+    text += byte < ' ' || byte == 0x7f ? '?' : c;
+  }
   return text + (name.size() > kLongestShown ? "...'" : "'");
 }
 

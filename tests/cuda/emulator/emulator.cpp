@@ -41,7 +41,12 @@ namespace slip::emulator {
 namespace {
 
 // Not a power of two: the tops of all stacks would compete for the same lines of the caches.
-constexpr size_t kStackBytes = (size_t{64} << 10) + 17 * 64;
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kStackKilobytes = 512;  // its frames are several times as large
+#else
+constexpr size_t kStackKilobytes = 64;
+#endif
+constexpr size_t kStackBytes = (kStackKilobytes << 10) + 17 * 64;
 
 enum class State { kReady, kAtWarp, kAtBlock, kAtGrid, kDone };
 enum class Meeting { kNone, kSync, kShuffle, kMma, kLoad, kLoadTransposed };
