@@ -208,7 +208,7 @@ TEST_F(Generate, refuses_wrong_requests_before_it_loads_anything) {
   expect_refusal({"-p", "hi", "--threads", "0"}, 1, "--threads");
   expect_refusal({"-p", "hi", "--temp", "nan"}, 1, "--temp must be a number from 0 to 100");
   expect_refusal({"-p", "hi", "--top-p", "1.5"}, 1, "--top-p");
-  expect_refusal({"-p", "hi", "--logit-bias", "512=1"}, 1, "--logit-bias");
+  expect_refusal({"-p", "hi", "--logit-bias", "512=1"}, 1, "logit_bias");
   expect_refusal({"-p", "hi", "--stop", ""}, 1, "--stop must not be empty");
   expect_refusal({"-p", "hi", "--logprobs", "3"}, 1, "--json");
   expect_refusal({"-p", "hi", "-c", "16777216"}, 1, "--context must be a whole number from 1 to");

@@ -116,7 +116,6 @@ TEST(Tokenize, takes_specials_as_text_when_told_to) {
 }
 
 TEST(Tokenize, refuses_bad_input_with_a_sentence) {
-  expect_failure(run({"tokenize", "hello"}), 1, "use -m MODEL");
   expect_failure(run({"tokenize", "-m", "/nowhere", "hello"}), 2, "/nowhere");
   expect_failure(run({"tokenize", "-m", kTokenizer, "-f", "/nowhere/text"}), 2, "/nowhere/text");
   expect_failure(run({"tokenize", "-m", kTokenizer, "-f", "a", "b"}), 1, "given twice");
@@ -195,7 +194,6 @@ TEST(Synth, refuses_wrong_options_with_a_sentence) {
 
 TEST(Inspect, refuses_bad_models_with_a_sentence) {
   const TemporaryFolder folder;
-  expect_failure(run({"inspect"}), 1, "MODEL is missing");
   expect_failure(run({"inspect", folder.path("nothing")}), 2, "nothing");
   expect_failure(run({"inspect", folder.path()}), 2, "config.json");
   write_file(folder.path("config.json"), "[1, 2");

@@ -191,14 +191,14 @@ TEST(Writer, a_folder_in_use_is_refused_unless_told_and_then_only_the_checkpoint
   const fs::path folder = temp / "model";
   const auto old = synthesize({.shape = "tiny-e2b", .bits = 16});
   write_folder(*old, folder, {.shard_bytes = 300 * 1000});
-  std::ofstream(folder / "tokenizer.json") << "{}";
+  std::ofstream(folder / "notes.txt") << "{}";
   const auto made = synthesize({.shape = "tiny-moe", .bits = 8});
   EXPECT_THROW(write_folder(*made, folder), Error);
   expect_same(checkpoint::open(folder)->tensors, old->tensors);
   write_folder(*made, folder, {.overwrite = true});
   EXPECT_EQ(shards_in(folder).size(), 1u);
   EXPECT_FALSE(fs::exists(folder / "model.safetensors.index.json"));
-  EXPECT_EQ(text_of(folder / "tokenizer.json"), "{}");
+  EXPECT_EQ(text_of(folder / "notes.txt"), "{}");
   expect_same(checkpoint::open(folder)->tensors, made->tensors);
   EXPECT_THROW(write_folder(*made, folder / "config.json"), Error);
   EXPECT_THROW(write_folder(*made, ""), Error);
