@@ -16,68 +16,82 @@ using model::PhaseKind;
 
 struct Forward::State {
   Sequence& sequence;
-  int token;             // pad where an embedding stands in
-  const Row* embedding;  // null for a token
-  int position;
-  Row stream, per_layer, query, attended, activated;
-  Row hidden, logits;
+  int position = 0;
+  int token = 0;                   // pad where an embedding stands in
+  const Row* embedding = nullptr;  // null for a token
+  int block_end = 0;               // after the last row of its image; after itself where it is in none
+  Row stream{}, per_layer{}, query{}, attended{}, activated{};
+  Row hidden{}, logits{};
 };
 
 Forward::Forward(const model::Program& program)
     : program_(program), config_(program.config), weights_(*program.weights) {}
 
 Result Forward::step(Sequence& sequence, int token) {
-  return run(sequence, token, nullptr);
+  const int at = sequence.length;
+  return std::move(
+      run({{.sequence = sequence, .position = at, .token = token, .block_end = at + 1}}).front());
 }
 
-Result Forward::step_embedding(Sequence& sequence, const std::vector<float>& embedding) {
-  return run(sequence, config_.pad_id, &embedding);
+Result Forward::step_embedding(Sequence& sequence, const Row& embedding) {
+  return std::move(step_block(sequence, {embedding}).front());
 }
 
-Result Forward::run(Sequence& sequence, int token, const Row* embedding) {
-  routing_margin = INFINITY;
-  sequence.layers.resize(config_.layers.size());
-  State state{.sequence = sequence,
-              .token = token,
-              .embedding = embedding,
-              .position = sequence.length,
-              .stream = {},
-              .per_layer = {},
-              .query = {},
-              .attended = {},
-              .activated = {},
-              .hidden = {},
-              .logits = {}};
-  for (const Phase& phase : program_.phases) {
-    switch (phase.kind) {
-      case PhaseKind::kEmbed: embed(state); break;
-      case PhaseKind::kPerLayerInputs: per_layer_inputs(state); break;
-      case PhaseKind::kQkv: qkv(state, phase.layer); break;
-      case PhaseKind::kKeepOutputs: break;  // one row, and it wants its output
-      case PhaseKind::kAttend: attend(state, phase.layer); break;
-      case PhaseKind::kAttentionOut: attention_out(state, phase.layer); break;
-      case PhaseKind::kGateUp: gate_up(state, phase.layer); break;
-      case PhaseKind::kDown: down(state, phase.layer); break;
-      case PhaseKind::kPerLayerMix: per_layer_mix(state, phase.layer); break;
-      case PhaseKind::kHead: head(state); break;
-      case PhaseKind::kDraftInput:
-      case PhaseKind::kDraftHead:
-      case PhaseKind::kContext:
-      case PhaseKind::kContextKv: SLIP_CHECK(false);  // draft networks have references of their own
-    }
-    if (!observe) continue;
-    switch (phase.output) {
-      case Field::kNone: break;
-      case Field::kStream: observe(phase, state.stream); break;
-      case Field::kPerLayer: observe(phase, state.per_layer); break;
-      case Field::kQuery: observe(phase, state.query); break;
-      case Field::kAttended: observe(phase, state.attended); break;
-      case Field::kActivated: observe(phase, state.activated); break;
-      case Field::kLogits: observe(phase, state.logits); break;
-    }
+std::vector<Result> Forward::step_block(Sequence& sequence, const std::vector<Row>& soft_rows) {
+  std::vector<State> rows;
+  const int end = sequence.length + static_cast<int>(soft_rows.size());
+  for (const Row& soft : soft_rows) {
+    const int at = sequence.length + static_cast<int>(rows.size());
+    rows.push_back({.sequence = sequence,
+                    .position = at,
+                    .token = config_.pad_id,
+                    .embedding = &soft,
+                    .block_end = config_.bidirectional_media ? end : at + 1});
   }
-  ++sequence.length;
-  return {std::move(state.hidden), std::move(state.logits)};
+  return run(std::move(rows));
+}
+
+std::vector<Result> Forward::run(std::vector<State> rows) {
+  routing_margin = INFINITY;
+  for (State& state : rows) state.sequence.layers.resize(config_.layers.size());
+  for (const Phase& phase : program_.phases) {
+    for (State& state : rows) run_phase(phase, state);
+  }
+  std::vector<Result> results;
+  for (State& state : rows) {
+    ++state.sequence.length;
+    results.push_back({std::move(state.hidden), std::move(state.logits)});
+  }
+  return results;
+}
+
+void Forward::run_phase(const Phase& phase, State& state) {
+  switch (phase.kind) {
+    case PhaseKind::kEmbed: embed(state); break;
+    case PhaseKind::kPerLayerInputs: per_layer_inputs(state); break;
+    case PhaseKind::kQkv: qkv(state, phase.layer); break;
+    case PhaseKind::kKeepOutputs: break;  // every row wants its output
+    case PhaseKind::kAttend: attend(state, phase.layer); break;
+    case PhaseKind::kAttentionOut: attention_out(state, phase.layer); break;
+    case PhaseKind::kGateUp: gate_up(state, phase.layer); break;
+    case PhaseKind::kDown: down(state, phase.layer); break;
+    case PhaseKind::kPerLayerMix: per_layer_mix(state, phase.layer); break;
+    case PhaseKind::kHead: head(state); break;
+    case PhaseKind::kDraftInput:
+    case PhaseKind::kDraftHead:
+    case PhaseKind::kContext:
+    case PhaseKind::kContextKv: SLIP_CHECK(false);  // draft networks have references of their own
+  }
+  if (!observe) return;
+  switch (phase.output) {
+    case Field::kNone: break;
+    case Field::kStream: observe(phase, state.stream); break;
+    case Field::kPerLayer: observe(phase, state.per_layer); break;
+    case Field::kQuery: observe(phase, state.query); break;
+    case Field::kAttended: observe(phase, state.attended); break;
+    case Field::kActivated: observe(phase, state.activated); break;
+    case Field::kLogits: observe(phase, state.logits); break;
+  }
 }
 
 void Forward::embed(State& state) {
@@ -136,8 +150,11 @@ void Forward::qkv(State& state, int index) {
 void Forward::attend(State& state, int index) {
   const LayerConfig& layer = config_.layers[static_cast<size_t>(index)];
   const KeyValues& stored = state.sequence.layers[static_cast<size_t>(layer.kv_source)];
-  const int first = layer.kind == LayerKind::kSliding ? std::max(0, state.position - config_.window + 1) : 0;
-  state.attended = reference::attend(state.query, layer, stored, first, state.position + 1);
+  const bool sliding = layer.kind == LayerKind::kSliding;
+  const int first = sliding ? std::max(0, state.position - config_.window + 1) : 0;
+  // The window bounds what came before a row; of its own image a row sees all that comes after it.
+  const int end = sliding ? state.block_end : state.position + 1;
+  state.attended = reference::attend(state.query, layer, stored, first, end);
 }
 
 void Forward::attention_out(State& state, int index) {
