@@ -7,6 +7,9 @@
 // clang-format on
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "backend/cpu/dot_rows.h"
 #include "backend/cpu/simd-inl.h"
 
@@ -67,6 +70,22 @@ void dot_rows_target(const float* x, int64_t x_stride, int rows, const DotPanels
   }
 }
 
+double run_from_registers_target(int64_t rounds) {
+  const DF df;
+  constexpr int kSums = HWY_CAP_GE512 ? 16 : 8;
+  VF sums[kSums];
+  for (VF& sum : sums) sum = hn::Zero(df);
+  // Not a constant to the compiler, which could otherwise add it up by itself.
+  const VF small = hn::Set(df, static_cast<float>(rounds) * 1e-9f);
+  for (int64_t round = 0; round < rounds; ++round) {
+    _Pragma("GCC unroll 16") for (int i = 0; i < kSums; ++i) sums[i] = hn::MulAdd(sums[i], small, small);
+  }
+  for (int i = 1; i < kSums; ++i) sums[0] = hn::Add(sums[0], sums[i]);
+  volatile float kept = hn::GetLane(sums[0]);
+  (void)kept;
+  return static_cast<double>(rounds) * kSums * kLanes * 2;
+}
+
 }  // namespace slip::backend::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -74,10 +93,22 @@ HWY_AFTER_NAMESPACE();
 namespace slip::backend::cpu {
 
 HWY_EXPORT(dot_rows_target);
+HWY_EXPORT(run_from_registers_target);
 
 void dot_rows(const float* x, int64_t x_stride, int rows, const DotPanels& panels, float* out,
               int64_t out_stride, bool add) {
   HWY_DYNAMIC_DISPATCH(dot_rows_target)(x, x_stride, rows, panels, out, out_stride, add);
+}
+
+double measure_float_peak() {
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const double flops = HWY_DYNAMIC_DISPATCH(run_from_registers_target)(400'000);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::max(best, flops / seconds.count());
+  }
+  return best;
 }
 
 }  // namespace slip::backend::cpu

@@ -32,8 +32,11 @@ void dot_rows(const uint16_t* x, int64_t x_stride, int rows, const DotPanels& pa
 void dot_rows(const float* x, int64_t x_stride, int rows, const DotPanels& panels, float* out,
               int64_t out_stride, bool add);
 
-/// Multiplications and additions per second of one thread that does nothing else, from registers: what
-/// dot_rows() for bf16 is measured against (for floats where there is no bf16).
+/// Operations (a multiplication and an addition are two) per second of one thread from registers alone: what
+/// the products of a tower are measured against. Of bf16 where the machine has them, else of floats; takes a
+/// few milliseconds.
 double measure_dot_peak();
+/// Of floats alone.
+double measure_float_peak();
 
 }  // namespace slip::backend::cpu

@@ -6,6 +6,7 @@
 // clang-format on
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backend/cpu/elementwise.h"
@@ -67,24 +68,26 @@ float soften(const float* scores, int count, float* highest, float* total, void*
       hn::StoreU(weight, df, static_cast<float*>(weights) + i);
     }
   }
-  const float keep = std::exp(*highest - top);
+  const float keep = *highest == top ? 1.0f : std::exp(*highest - top);
   *highest = top;
   *total = *total * keep + hn::GetLane(hn::SumOfLanes(df, sums));
   return keep;
 }
 
-void soften_rows_target(const AttendScratch& scratch, int rows, int count, bool first, bool narrow) {
+/// Rows [from, from + rows) of the scratch, whose scores lie at its beginning.
+void soften_rows_target(const AttendScratch& scratch, int from, int rows, int count, bool first,
+                        bool narrow) {
   for (int row = 0; row < rows; ++row) {
     const float* scores = scratch.scores + row * kAttendTile;
-    float* highest = scratch.highest + row;
-    float* total = scratch.total + row;
+    float* highest = scratch.highest + from + row;
+    float* total = scratch.total + from + row;
     const float keep = narrow ? soften<true>(scores, count, highest, total,
                                              static_cast<uint16_t*>(scratch.weights) + row * kAttendTile)
                               : soften<false>(scores, count, highest, total,
                                               static_cast<float*>(scratch.weights) + row * kAttendTile);
     if (first || keep == 1.0f) continue;
     const DF df;
-    float* sums = scratch.sums + row * scratch.sums_stride;
+    float* sums = scratch.sums + (from + row) * scratch.sums_stride;
     for (int64_t i = 0; i < scratch.sums_stride; i += kLanes) {
       hn::StoreU(hn::Mul(hn::LoadU(df, sums + i), hn::Set(df, keep)), df, sums + i);
     }
@@ -99,12 +102,20 @@ namespace slip::backend::cpu {
 
 HWY_EXPORT(soften_rows_target);
 
+namespace {
+
+// Rows whose scores are in the first-level cache together: 16 x 256 scores and weights are 24 KiB.
+constexpr int kGroupRows = 16;
+
+}  // namespace
+
 AttendScratch::AttendScratch(Carver& carver, int most_rows, int head_dim, bool narrow) : rows(most_rows) {
   const auto count = static_cast<size_t>(rows);
   sums_stride = (head_dim + 31) / 32 * 32;
-  scores = carver.take<float>(count * kAttendTile);
-  weights = narrow ? static_cast<void*>(carver.take<uint16_t>(count * kAttendTile))
-                   : static_cast<void*>(carver.take<float>(count * kAttendTile));
+  constexpr size_t kGroup = size_t{kGroupRows} * kAttendTile;
+  scores = carver.take<float>(kGroup);
+  weights = narrow ? static_cast<void*>(carver.take<uint16_t>(kGroup))
+                   : static_cast<void*>(carver.take<float>(kGroup));
   sums = carver.take<float>(count * static_cast<size_t>(sums_stride));
   highest = carver.take<float>(count);
   total = carver.take<float>(count);
@@ -112,22 +123,31 @@ AttendScratch::AttendScratch(Carver& carver, int most_rows, int head_dim, bool n
 
 namespace {
 
+/// Adds one tile of keys to the sums of all rows.
+template <typename Element>
+void attend_tile(const ImageKv& kv, int head, int first, const Element* queries, int64_t query_stride,
+                 int rows, const AttendScratch& scratch) {
+  const int count = std::min(kAttendTile, kv.patches() - first);
+  const DotPanels keys = kv.keys(head, first, count);
+  for (int from = 0; from < rows; from += kGroupRows) {
+    const int group = std::min(kGroupRows, rows - from);
+    dot_rows(queries + from * query_stride, query_stride, group, keys, scratch.scores, kAttendTile, false);
+    HWY_DYNAMIC_DISPATCH(soften_rows_target)(scratch, from, group, count, first == 0, kv.narrow());
+    for (int panel = 0; panel < kv.value_panels(); ++panel) {
+      dot_rows(static_cast<const Element*>(scratch.weights), kAttendTile, group,
+               kv.values(head, panel, first, count), scratch.sums + from * scratch.sums_stride + panel * 32,
+               scratch.sums_stride, first > 0);
+    }
+  }
+}
+
 template <typename Element>
 void attend_head(const ImageKv& kv, int head, const Element* queries, int64_t query_stride, int rows,
                  const AttendScratch& scratch) {
-  for (int row = 0; row < rows; ++row) {
-    scratch.highest[row] = -INFINITY;
-    scratch.total[row] = 0;
-  }
+  std::fill_n(scratch.highest, rows, -INFINITY);
+  std::fill_n(scratch.total, rows, 0.0f);
   for (int first = 0; first < kv.patches(); first += kAttendTile) {
-    const int count = kv.patches() - first < kAttendTile ? kv.patches() - first : kAttendTile;
-    dot_rows(queries, query_stride, rows, kv.keys(head, first, count), scratch.scores, kAttendTile, false);
-    HWY_DYNAMIC_DISPATCH(soften_rows_target)(scratch, rows, count, first == 0, kv.narrow());
-    for (int panel = 0; panel < kv.value_panels(); ++panel) {
-      dot_rows(static_cast<const Element*>(scratch.weights), kAttendTile, rows,
-               kv.values(head, panel, first, count), scratch.sums + panel * 32, scratch.sums_stride,
-               first > 0);
-    }
+    attend_tile(kv, head, first, queries, query_stride, rows, scratch);
   }
 }
 

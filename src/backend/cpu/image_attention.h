@@ -16,8 +16,8 @@ class AttendScratch {
   AttendScratch(Carver& carver, int rows, int head_dim, bool narrow);
 
   int rows = 0;
-  float* scores = nullptr;   // [rows, kAttendTile]
-  void* weights = nullptr;   // [rows, kAttendTile] of bf16 or floats
+  float* scores = nullptr;   // of some rows at a time, [kAttendTile] each
+  void* weights = nullptr;   // the same, of bf16 or floats
   float* sums = nullptr;     // [rows, head dim rounded up to 32]
   float* highest = nullptr;  // [rows]
   float* total = nullptr;    // [rows]

@@ -9,7 +9,7 @@
 //
 // Rows that enter a product are bf16 where the processor multiplies those (dot_rows.h), as in the published
 // models; sums, norms, softmax and the residual stream are floats. With ActivationMode::kFloat, or without
-// such instructions, everything is floats. Memory: about 14 KB per patch of the largest image (large tower),
+// such instructions, everything is floats. Memory: about 15 KB per patch of the largest image (large tower),
 // touched only as far as images go.
 #pragma once
 
