@@ -61,7 +61,7 @@ class Backend {
   };
   virtual void time_phases() {}
   virtual std::vector<PhaseTime> phase_times() const { return {}; }
-  /// Effective settings for people: "cpu, 2 threads, AVX-512 VNNI, 8-bit activations".
+  /// Effective settings for people: "cpu, 2 threads, AVX-512 VNNI, 16-bit activations".
   virtual std::string description() const = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/soft_rows.h"
 #include "base/scores.h"
 #include "kv/cache.h"
 
@@ -16,10 +17,14 @@ struct Row {
   int position = 0;
   int sequence = 0;    // index into Batch::sequences
   bool output = true;  // wants scores; rows without stop at the last layer that stores KV
-  // Of its scores, so many of the best tokens are enough, at most kMostCandidates; 0 = it wants all logits.
-  int best = 0;
-  // Replaces the (scaled) token embedding when set: [hidden] floats, for image and audio positions.
-  const float* embedding = nullptr;
+  // Of its scores, so many of the best tokens suffice, at most kMostCandidates; 0 = it wants all logits.
+  int candidates = 0;
+  // Row `soft_row` of these replaces the (scaled) token embedding, at image and audio positions.
+  const SoftRows* soft = nullptr;
+  int soft_row = 0;
+  // End of the span in which rows see each other in both directions on sliding layers: it sees keys up to there,
+  // and all rows of the span come in the same step. 0 = causal, it sees up to itself.
+  int span_end = 0;
 };
 
 /// Rows of one sequence stand together in ascending, consecutive positions, starting at its cache's length().

@@ -37,7 +37,7 @@ struct AssistantRow {
   int position = 0;               // of the query's rotary embedding
   int keys = 0;                   // it sees the target's positions [0, keys), sliding layers the last of them
   const kv::Cache* cache = nullptr;  // of the target
-  int best = 0;                      // tokens that are enough, see Row
+  int candidates = 0;                // see Row
   const DrawRule* draw = nullptr;    // for chain(); null = only the caller can draw
 };
 
@@ -84,8 +84,8 @@ struct ContextRows {
 struct Block {
   kv::Cache* cache = nullptr;
   int anchor = 0;
-  int rows = 0;  // 2 .. config().block
-  int best = 0;  // tokens that are enough of each row, see Row
+  int rows = 0;        // 2 .. config().block
+  int candidates = 0;  // of each row, see Row
 };
 
 class BlockDrafter {

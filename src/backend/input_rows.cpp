@@ -17,22 +17,23 @@ InputRow& InputRows::add() {
   return rows_[count_++];
 }
 
-void InputRows::take(const Batch& batch, int window) {
+void InputRows::set_rows(const Batch& batch, int window) {
   clear(batch.sequences.size());
   std::copy(batch.sequences.begin(), batch.sequences.end(), caches_.begin());
   for (const Row& row : batch.rows) {
     add() = {.token = row.token,
-             .embedding = row.embedding,
+             .soft = row.soft,
+             .soft_row = row.soft_row,
              .position = row.position,
              .cache = row.sequence,
              .output = row.output,
-             .best = row.best,
-             .sliding = {std::max(0, row.position - window + 1), row.position + 1},
+             .candidates = row.candidates,
+             .sliding = {std::max(0, row.position - window + 1), std::max(row.position + 1, row.span_end)},
              .full = {0, row.position + 1}};
   }
 }
 
-void InputRows::take(std::span<const AssistantRow> rows, int span) {
+void InputRows::set_rows(std::span<const AssistantRow> rows, int span) {
   clear(rows.size());
   for (const AssistantRow& row : rows) {
     SLIP_CHECK(row.keys >= 1 && row.keys <= row.cache->length());
@@ -42,13 +43,13 @@ void InputRows::take(std::span<const AssistantRow> rows, int span) {
              .input = row.hidden,
              .position = row.position,
              .cache = cache,
-             .best = row.best,
+             .candidates = row.candidates,
              .sliding = {std::max(0, row.keys - span), row.keys},
              .full = {0, row.keys}};
   }
 }
 
-void InputRows::take(std::span<const ContextRows> contexts, int inputs) {
+void InputRows::set_rows(std::span<const ContextRows> contexts, int inputs) {
   clear(contexts.size());
   for (size_t s = 0; s < contexts.size(); ++s) {
     const ContextRows& context = contexts[s];
@@ -63,7 +64,7 @@ void InputRows::take(std::span<const ContextRows> contexts, int inputs) {
   }
 }
 
-void InputRows::take(std::span<const Block> blocks, const model::DflashConfig& config) {
+void InputRows::set_rows(std::span<const Block> blocks, const model::DflashConfig& config) {
   clear(blocks.size());
   for (size_t s = 0; s < blocks.size(); ++s) {
     const Block& block = blocks[s];
@@ -77,7 +78,7 @@ void InputRows::take(std::span<const Block> blocks, const model::DflashConfig& c
                .position = position,
                .cache = static_cast<int>(s),
                .output = i > 0,
-               .best = block.best,
+               .candidates = block.candidates,
                .sliding = {std::max(0, position - config.text.window + 1), position + 1},
                .full = {0, start + block.rows}};
     }

@@ -20,13 +20,17 @@ struct KeySpan {
 
 struct InputRow {
   int token = 0;
-  const float* embedding = nullptr;  // replaces the token's, see Row
-  const float* input = nullptr;      // hidden state of a draft step, taps of a context row
+  const SoftRows* soft = nullptr;  // row `soft_row` replaces the token's embedding, see Row
+  int soft_row = 0;
+  const float* input = nullptr;  // hidden state of a draft step, taps of a context row
   int position = 0;
   int cache = 0;  // index into the caches; rows of one cache stand together
   bool output = true;
-  int best = 0;  // see Row
+  int candidates = 0;  // see Row
   KeySpan sliding = {}, full = {};
+
+  /// [hidden] floats in the host's memory in place of the token's embedding; null = the token's.
+  const float* embedding() const { return soft == nullptr ? nullptr : soft->host_row(soft_row); }
 };
 
 class InputRows {
@@ -34,12 +38,12 @@ class InputRows {
   explicit InputRows(int most) : rows_(static_cast<size_t>(most)), caches_(rows_.size()) {}
 
   /// Each replaces what was taken before.
-  void take(const Batch& batch, int window);
+  void set_rows(const Batch& batch, int window);
   /// `span`: keys a sliding layer sees.
-  void take(std::span<const AssistantRow> rows, int span);
+  void set_rows(std::span<const AssistantRow> rows, int span);
   /// Stages the rows in their caches. `inputs`: floats of a row's taps.
-  void take(std::span<const ContextRows> contexts, int inputs);
-  void take(std::span<const Block> blocks, const model::DflashConfig& config);
+  void set_rows(std::span<const ContextRows> contexts, int inputs);
+  void set_rows(std::span<const Block> blocks, const model::DflashConfig& config);
 
   std::span<const InputRow> rows() const { return {rows_.data(), count_}; }
   std::span<const kv::Cache* const> caches() const { return {caches_.data(), cache_count_}; }

@@ -31,7 +31,9 @@ class HostSoftRows final : public SoftRows {
       : values_(std::move(values)), hidden_(static_cast<size_t>(hidden)) {}
   int rows() const override { return static_cast<int>(values_.size() / hidden_); }
   size_t bytes() const override { return values_.size() * sizeof(float); }
-  const float* host_row(int row) const override { return values_.data() + static_cast<size_t>(row) * hidden_; }
+  const float* host_row(int row) const override {
+    return values_.data() + static_cast<size_t>(row) * hidden_;
+  }
 
  private:
   std::vector<float> values_;

@@ -40,7 +40,7 @@ class Carver {
  public:
   explicit Carver(std::byte* base = nullptr) : base_(base) {}
   template <typename T>
-  T* take(size_t count) {
+  T* allocate(size_t count) {
     used_ = (used_ + 63) & ~size_t{63};
     T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
     used_ += count * sizeof(T);

@@ -11,7 +11,7 @@
 
 namespace slip::checkpoint {
 
-struct AssistantCheckpoint : Opened {
+struct AssistantCheckpoint : CheckpointFiles {
   model::AssistantConfig config;
   model::AssistantWeights weights;
 };

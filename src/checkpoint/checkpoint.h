@@ -36,7 +36,7 @@ struct NotLoaded {
 };
 
 /// What every opened folder has, of a model or of a drafter. Weights are views of `tensors`.
-struct Opened {
+struct CheckpointFiles {
   std::string path;  // the folder, or "synthetic e2b"
   std::vector<NotLoaded> not_loaded;
   std::string format;  // "Hugging Face bf16", "MLX affine 4-bit, group 64"
@@ -45,7 +45,7 @@ struct Opened {
   std::vector<std::unique_ptr<MappedFile>> files;
 };
 
-struct Checkpoint : Opened {
+struct Checkpoint : CheckpointFiles {
   model::Config config;
   GenerationConfig generation;
   model::Weights weights;

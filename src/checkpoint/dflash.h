@@ -11,7 +11,7 @@
 
 namespace slip::checkpoint {
 
-struct DflashCheckpoint : Opened {
+struct DflashCheckpoint : CheckpointFiles {
   model::DflashConfig config;
   model::DflashWeights weights;
 };

@@ -112,7 +112,7 @@ std::string find_config(const std::string& folder) {
   fail_file("{}: has no config.json, so it is not a model folder", folder);
 }
 
-void FolderTensors::move_into(Opened& opened, const std::string& folder) {
+void FolderTensors::move_into(CheckpointFiles& opened, const std::string& folder) {
   opened.path = folder;
   for (const auto& file : files) opened.file_bytes += file->bytes().size();
   opened.tensors = std::move(tensors);

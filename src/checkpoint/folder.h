@@ -22,7 +22,7 @@ struct FolderTensors {
   std::vector<std::unique_ptr<MappedFile>> files;
 
   /// Hands tensors and files over, with the folder's name and size.
-  void move_into(Opened& opened, const std::string& folder);
+  void move_into(CheckpointFiles& opened, const std::string& folder);
 };
 
 /// Maps the weights of the folder. Throws Error(kBadFile) naming the file and what is wrong with it.

@@ -44,7 +44,7 @@ std::string TensorBinder::origin(const StoredTensor& tensor) const {
   return file == nullptr ? where_ : *file;
 }
 
-const StoredTensor& TensorBinder::take(const std::string& name) {
+const StoredTensor& TensorBinder::claim(const std::string& name) {
   const StoredTensor* found = tensors_.find(name);
   if (found == nullptr) fail_file("{}: tensor {} is missing", where_, in_quotes(name));
   used_.insert(found->name());
@@ -69,7 +69,7 @@ Matrix TensorBinder::matrix(const std::string& name, const MatrixShape& shape) {
   matrix.rows = std::max<int64_t>(shape.stack, 1) * shape.rows;
   matrix.cols = shape.cols;
   const bool plain = !has(name + ".weight") && has(name);
-  const StoredTensor& weight = take(plain ? name : name + ".weight");
+  const StoredTensor& weight = claim(plain ? name : name + ".weight");
   matrix.name = weight.name();
   matrix.weight = &weight;
   if (has(name + ".scales") || has(name + ".biases")) {
@@ -97,8 +97,8 @@ void TensorBinder::bind_affine(const std::string& name, const MatrixShape& shape
     fail_file("{}: tensor {} has scales, so it must be packed into U32, but it is {}", origin(weight),
               in_quotes(weight.name()), tensor::name_of(weight.dtype()));
   }
-  const StoredTensor& scales = take(name + ".scales");
-  const StoredTensor& biases = take(name + ".biases");
+  const StoredTensor& scales = claim(name + ".scales");
+  const StoredTensor& biases = claim(name + ".biases");
   // The last extents give bits and group, so only those before them can be compared with the Config.
   for (const StoredTensor* part : {&weight, &scales}) {
     check_shape(*part, stored_shape(shape, part->shape().empty() ? 0 : part->shape().back()));
@@ -115,21 +115,21 @@ void TensorBinder::bind_affine(const std::string& name, const MatrixShape& shape
 }
 
 std::vector<float> TensorBinder::vector(const std::string& name, int64_t count) {
-  const StoredTensor& tensor = take(name);
+  const StoredTensor& tensor = claim(name);
   check_float(tensor);
   check_shape(tensor, {count});
   return tensor::read_vector(tensor);
 }
 
 float TensorBinder::scalar(const std::string& name) {
-  const StoredTensor& tensor = take(name);
+  const StoredTensor& tensor = claim(name);
   check_float(tensor);
   if (!tensor.shape().empty()) check_shape(tensor, {1});
   return tensor::read_vector(tensor).front();
 }
 
 std::vector<int32_t> TensorBinder::permutation(const std::string& name, int64_t count) {
-  const StoredTensor& tensor = take(name);
+  const StoredTensor& tensor = claim(name);
   if (tensor.dtype() != DType::kI64 && tensor.dtype() != DType::kI32) {
     fail_file("{}: tensor {} is {}, but token ids must be I64 or I32", origin(tensor), in_quotes(name),
               tensor::name_of(tensor.dtype()));

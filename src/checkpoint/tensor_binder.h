@@ -64,7 +64,7 @@ class TensorBinder {
   bool any_affine() const { return !affine_values_.empty(); }
 
  private:
-  const tensor::StoredTensor& take(const std::string& name);
+  const tensor::StoredTensor& claim(const std::string& name);
   void check_shape(const tensor::StoredTensor& tensor, const std::vector<int64_t>& expected) const;
   void check_float(const tensor::StoredTensor& tensor) const;
   void bind_affine(const std::string& name, const MatrixShape& shape, tensor::Matrix& matrix);

@@ -7,10 +7,10 @@
 #include <new>
 
 #include "base/error.h"
-#include "cli/build_info.h"
-#include "cli/closest.h"
-#include "cli/command.h"
-#include "cli/output.h"
+#include "cli/commands/command.h"
+#include "cli/terminal/closest.h"
+#include "cli/terminal/output.h"
+#include "session/build_info.h"
 
 namespace slip::cli {
 namespace {
@@ -29,7 +29,7 @@ int dispatch(const std::vector<std::string>& args) {
     return kExitOk;
   }
   if (args[0] == "--version") {
-    write_out(fmt::format("slipstream {}\n", build_version()));
+    write_out(fmt::format("slipstream {}\n", session::build_version()));
     return kExitOk;
   }
   // `slipstream help generate` is what people try before `generate --help`.

@@ -1,4 +1,4 @@
-// The TextStream of a tokenizer: text::StreamDecoder behind the engine's interface.
+// The ReplyStream of text that is not told apart: text::StreamDecoder behind the engine's interface.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,6 @@
 namespace slip::engine {
 
 /// The tokenizer must outlive the stream.
-std::unique_ptr<TextStream> decoded_text(const text::Tokenizer& tokenizer, text::DecodeOptions options = {});
+std::unique_ptr<ReplyStream> decoded_text(const text::Tokenizer& tokenizer, text::DecodeOptions options = {});
 
 }  // namespace slip::engine

@@ -48,12 +48,13 @@ Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculat
       speculator_(speculator) {
   const auto sequences = static_cast<size_t>(scheduler_.limits().sequences);
   running_.reserve(sequences);
-  subjects_.reserve(sequences);
+  views_.reserve(sequences);
   needs_.reserve(sequences);
   row_counts_.reserve(sequences);
   output_counts_.reserve(sequences);
   caches_.reserve(sequences);
   rows_.reserve(static_cast<size_t>(scheduler_.limits().step_rows));
+  publish_load();
 }
 
 Engine::~Engine() {
@@ -80,8 +81,16 @@ void Engine::check(const Request& request) const {
   for (const std::string& stop : request.stop_strings) {
     if (stop.empty()) fail_usage("a stop string is empty; it would match before the first token");
   }
-  if (!request.stop_strings.empty() && request.text == nullptr) {
+  if (!request.stop_strings.empty() && request.reply == nullptr) {
     fail_usage("stop strings need text, but the request asks for tokens only");
+  }
+  if (request.min_tokens < 0 || request.min_tokens > request.max_tokens) {
+    fail_usage("min_tokens must lie between 0 and max_tokens ({}), not {}", request.max_tokens,
+               request.min_tokens);
+  }
+  if (request.prompt_logprobs > sample::kMaxTopLogprobs) {
+    fail_usage("prompt_logprobs must be at most {}, not {}", sample::kMaxTopLogprobs,
+               request.prompt_logprobs);
   }
   SLIP_CHECK(request.sink != nullptr);
 }
@@ -93,7 +102,8 @@ size_t Engine::cache_bytes(const Sequence& sequence) const {
 
 uint64_t Engine::submit(Request request) {
   check(request);
-  auto sequence = std::make_unique<Sequence>(next_id_++, std::move(request), context_);
+  auto sequence =
+      std::make_unique<Sequence>(next_id_++, std::move(request), Sequence::Limits{context_, vocab_});
   const uint64_t id = sequence->id();
   const size_t bytes = cache_bytes(*sequence);
   if (!scheduler_.can_ever_admit(bytes)) {
@@ -104,8 +114,12 @@ uint64_t Engine::submit(Request request) {
          sequence->most_tokens(), static_cast<double>(bytes) / 0x1p20,
          static_cast<double>(scheduler_.limits().bytes) / 0x1p20);
   }
-  const std::lock_guard lock(mutex_);
-  submitted_.push_back(std::move(sequence));
+  {
+    const std::lock_guard lock(mutex_);
+    submitted_.push_back(std::move(sequence));
+  }
+  const std::lock_guard lock(load_mutex_);
+  ++load_.waiting;
   return id;
 }
 
@@ -119,7 +133,40 @@ bool Engine::step() {
   admit();
   if (!running_.empty()) run_batch();
   retire();
+  publish_load();
   return !running_.empty() || !waiting_.empty() || notes_left();
+}
+
+Load Engine::load() const {
+  const std::lock_guard lock(load_mutex_);
+  return load_;
+}
+
+void Engine::publish_load() {
+  const Scheduler::Limits& limits = scheduler_.limits();
+  Load load{.running = running(),
+            .waiting = waiting(),
+            .sequences = limits.sequences,
+            .cache_bytes = limits.bytes,
+            .free_bytes = limits.bytes - scheduler_.bytes_in_use(),
+            .prompt_rate = meter_.prompt_rate(),
+            .decode_rate = meter_.decode_rate()};
+  {
+    const std::lock_guard lock(mutex_);
+    load.waiting += static_cast<int>(submitted_.size());
+  }
+  const std::lock_guard lock(load_mutex_);
+  load.steps = load_.steps + 1;
+  load_ = load;
+}
+
+void Engine::end_all(FinishReason reason, std::string_view error) {
+  read_notes();
+  for (auto& sequence : running_) sequence->finish(reason, error);
+  retire();
+  for (auto& sequence : waiting_) sequence->finish(reason, error);
+  waiting_.clear();
+  publish_load();
 }
 
 bool Engine::notes_left() {
@@ -157,7 +204,7 @@ void Engine::admit() {
     waiting_.pop_front();
     try {
       next.admit(backend_.new_cache());
-      if (speculator_ != nullptr) speculator_->begin(next.subject());
+      if (speculator_ != nullptr) speculator_->begin(next.view());
     } catch (const std::exception& error) {
       next.fail(error);
       retire();
@@ -166,6 +213,8 @@ void Engine::admit() {
 }
 
 void Engine::run_batch() {
+  decoding_ = static_cast<int>(std::count_if(running_.begin(), running_.end(),
+                                             [](const auto& sequence) { return sequence->decoding(); }));
   if (speculator_ != nullptr) propose();
   gather_rows();
   const auto begin = std::chrono::steady_clock::now();
@@ -183,21 +232,21 @@ void Engine::run_batch() {
 }
 
 void Engine::propose() {
-  subjects_.clear();
+  views_.clear();
   for (const auto& sequence : running_) {
-    if (sequence->decoding()) subjects_.push_back(&sequence->subject());
+    if (sequence->drafting()) views_.push_back(&sequence->view());
   }
   const Scheduler::Limits& limits = scheduler_.limits();
   // Where prompts wait, the scheduler grants guesses half of the room.
-  const int decoding = static_cast<int>(subjects_.size());
-  const int room = limits.step_rows - decoding;
-  const bool alone = subjects_.size() == running_.size();
-  speculator_->propose(subjects_, decoding + (alone ? room : room / 2), limits.sequence_rows);
+  const int room = limits.step_rows - decoding_;
+  const bool alone = decoding_ == running();
+  speculator_->propose(views_, static_cast<int>(views_.size()) + (alone ? room : room / 2),
+                       limits.sequence_rows);
   size_t index = 0;
   for (const auto& sequence : running_) {
-    if (!sequence->decoding()) continue;
+    if (!sequence->drafting()) continue;
     sequence->propose(speculator_->guesses(index));
-    sequence->explain(speculator_->verdict(index++));
+    sequence->explain(speculator_->decision(index++));
   }
 }
 
@@ -222,28 +271,33 @@ void Engine::take_results(const backend::Output& output, double seconds) {
   const int sequences = static_cast<int>(caches_.size());
   StepTimes times{.pass_s = seconds};
   if (speculator_ != nullptr) {
-    const bool decoding_only = subjects_.size() == caches_.size();
+    const bool decoding_only = decoding_ == sequences;
     speculator_->passed(static_cast<int>(rows_.size()), sequences, seconds, decoding_only);
     times.draft_s = speculator_->draft_seconds();
     times.plain_s = decoding_only ? speculator_->plain_seconds(sequences) : 0;
   }
-  int first_row = 0, first_output = 0;
+  int first_row = 0, first_output = 0, prompt_rows = 0, tokens = 0;
   for (size_t i = 0; i < running_.size(); ++i) {
     if (row_counts_[i] == 0) continue;
     Sequence& sequence = *running_[i];
+    const size_t known = sequence.tokens().size();
+    const int length = sequence.cache()->length();
+    if (!sequence.decoding()) prompt_rows += row_counts_[i];
     const speculate::Outcome outcome =
         sequence.consume(output, first_output, output_counts_[i], sampler_, times);
+    tokens += static_cast<int>(sequence.tokens().size() - known);
     if (speculator_ != nullptr) {
-      speculator_->judged(sequence.subject(), output_counts_[i] - 1, outcome);
+      speculator_->judged(sequence.view(), row_counts_[i] - needs_[i].known, outcome);
       if (!sequence.finished()) {
-        const int kept = row_counts_[i] - std::max(output_counts_[i] - 1, 0) + outcome.kept_rows;
-        speculator_->committed(sequence.subject(), pass_of(output, i, kept, first_row, first_output));
+        const int kept = sequence.cache()->length() - length;
+        speculator_->committed(sequence.view(), pass_of(output, i, kept, first_row, first_output));
       }
     }
     first_row += row_counts_[i];
     first_output += output_counts_[i];
   }
   SLIP_CHECK(first_output == output.rows);
+  meter_.add(prompt_rows, tokens, seconds + times.draft_s);
 }
 
 // What the drafters get to see of the rows of running_[index].

@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/load_meter.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/stats.h"
 #include "sample/sampler.h"
 
 namespace slip::engine {
@@ -57,6 +59,10 @@ class Engine {
   }
 
   int context() const { return context_; }
+  /// What there is to do, as of the last step; from any thread.
+  Load load() const;
+  /// Ends all requests, running, waiting and those submitted meanwhile. Between steps.
+  void end_all(FinishReason reason, std::string_view error = {});
   // For the thread that calls step().
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size()); }
@@ -66,6 +72,7 @@ class Engine {
   void check(const Request& request) const;
   size_t cache_bytes(const Sequence& sequence) const;
   void read_notes();
+  void publish_load();
   void admit();
   void run_batch();
   void propose();
@@ -92,9 +99,14 @@ class Engine {
   std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of arrival
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
 
+  LoadMeter meter_;
+  mutable std::mutex load_mutex_;
+  Load load_;
+
   // Of the step at hand; kept to keep their memory. Index i belongs to running_[i].
   std::vector<uint64_t> cancels_;
-  std::vector<const speculate::Subject*> subjects_;  // of the decoding ones
+  std::vector<const speculate::SequenceView*> views_;  // of those that somebody may guess for
+  int decoding_ = 0;                                   // sequences
   std::vector<Need> needs_;
   std::vector<int> row_counts_;
   std::vector<int> output_counts_;

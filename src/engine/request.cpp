@@ -15,4 +15,12 @@ const char* name_of(FinishReason reason) {
   return "unknown";
 }
 
+std::string Delta::text() const {
+  std::string all;
+  for (const text::ReplyEvent& event : events) {
+    if (event.kind == text::ReplyEvent::Kind::kText) all += event.text;
+  }
+  return all;
+}
+
 }  // namespace slip::engine

@@ -1,5 +1,5 @@
 // Request: what a client asks of the engine, and Delta: what comes back, one per token. The engine knows
-// tokens; text comes from a TextStream the client brings, so that nothing here depends on a tokenizer.
+// tokens; what they say comes from a ReplyStream that the client brings, so nothing here needs a tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/soft_rows.h"
 #include "base/error.h"
+#include "engine/stats.h"
+#include "kv/page_key.h"
 #include "sample/options.h"
 #include "sample/sampler.h"
-#include "speculate/statistics.h"
+#include "text/reply_event.h"
 
 namespace slip::engine {
 
@@ -28,33 +31,35 @@ enum class FinishReason {
 };
 const char* name_of(FinishReason reason);
 
-/// Turns the ids of one sequence into text, as far as it is certain (never half a character).
-class TextStream {
+/// Turns the ids of one sequence into a reply told apart, as far as it is certain (never half a character).
+class ReplyStream {
  public:
-  virtual ~TextStream() = default;
-  /// Appends to `out` the text that has become certain with this token.
-  virtual void push(int token, std::string& out) = 0;
+  virtual ~ReplyStream() = default;
+  /// Appends to `out` what has become certain with this token, in the order the model wrote it.
+  virtual void push(int token, std::vector<text::ReplyEvent>& out) = 0;
   /// Appends what is left when no more tokens follow.
-  virtual void finish(std::string& out) = 0;
+  virtual void finish(std::vector<text::ReplyEvent>& out) = 0;
+  /// Where the text of the last token lands.
+  virtual text::Place place() const { return text::Place::kText; }
 };
 
-/// Seconds by the steady clock. Sampled tokens count as output, the stop id too.
-struct Stats {
-  int prompt_tokens = 0;
-  int output_tokens = 0;
-  double queued_s = 0;       // from submit() to admission
-  double first_token_s = 0;  // from submit() to the first token: what a person waits
-  double prompt_s = 0;       // from admission to the first token
-  double decode_s = 0;       // from the first token to the last: output_tokens - 1 of them
-  speculate::Statistics speculation;
+/// Where a token's text landed. A place's bytes, added up over all deltas, are its text.
+struct Landing {
+  text::Place place = text::Place::kNone;
+  int call = -1;  // which tool call, from 0, with Place::kToolCall
+  int bytes = 0;  // that came out there with this token; of a call always 0
 };
 
 /// One token, or the end without one. Views are valid during the call only.
 struct Delta {
   uint64_t request = 0;
-  int token = -1;              // -1 when the request ends without a new token (cancelled, error)
-  std::string_view text = {};  // may lag behind the token: text that could begin a stop string is held back
-  float logprob = 0;           // and `top`: as sampling.top_logprobs asks
+  int choice = 0;  // Request::choice
+  int token = -1;  // -1 when the request ends without a new token (cancelled, error)
+  // What has become certain with it, in order. May lag behind the token: text that could begin a stop string is
+  // held back, and so is half a character.
+  std::span<const text::ReplyEvent> events = {};
+  Landing landing = {};
+  float logprob = 0;  // and `top`: as sampling.top_logprobs asks
   std::span<const sample::TokenLogprob> top = {};
   FinishReason finish = FinishReason::kNone;  // set in the last delta of a request, and only there
   std::string_view error = {};                // a sentence, with kError
@@ -64,16 +69,38 @@ struct Delta {
   // How it came about; the token is the model's own choice in any case.
   const char* drafter = nullptr;       // who had guessed this token; null = nobody
   std::span<const int> rejected = {};  // guesses in the place of this token and after it that were wrong
+  // A token of the prompt, which comes with its log-probabilities when Request::prompt_logprobs asks for them.
+  // The first one has none, as nothing stands before it: NaN.
+  bool of_prompt = false;
+
   bool drafted() const { return drafter != nullptr; }
+  /// What the events say as text: neither reasoning nor calls.
+  std::string text() const;
+};
+
+/// A stretch of a prompt that an encoder made; placeholder ids stand in Request::prompt in its place.
+struct MediaSpan {
+  int first = 0;  // position of its first row
+  int rows = 0;
+  bool both_ways = false;  // its rows see each other in both directions on sliding layers
+  kv::MediaKey key = {};   // of what was encoded and how
+  backend::SoftRowsHandle soft = nullptr;
 };
 
 struct Request {
   std::vector<int> prompt;
+  std::vector<MediaSpan> media;  // ascending, apart from each other
+  kv::Salt salt = {};            // whose pages it may share
   sample::Options sampling;
+  int choice = 0;  // given back in every delta: which of several replies to one prompt this is
   int max_tokens = 256;
-  std::vector<int> stop_ids;              // end the output and are not part of its text
-  std::vector<std::string> stop_strings;  // likewise; need `text`
-  std::unique_ptr<TextStream> text;       // null: tokens only
+  int min_tokens = 0;         // before so many are written, no stop id can be picked
+  bool draft = true;          // false: decoded plainly; the same bytes, slower
+  int prompt_logprobs = -1;   // so many of the likeliest tokens for every token of the prompt; -1 = none
+  std::vector<int> stop_ids;  // end the output and are neither output nor part of its text
+  std::vector<std::string>
+      stop_strings;                    // likewise; need `reply`; looked for in text alone, not in reasoning
+  std::unique_ptr<ReplyStream> reply;  // null: tokens only
   /// Called on the thread that calls step(), for every delta in order. Must not throw; may call submit() and
   /// cancel().
   std::function<void(const Delta&)> sink;

@@ -1,10 +1,11 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "base/check.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 namespace slip::engine {
 namespace {
@@ -20,14 +21,23 @@ int most_tokens_of(const Request& request, int context) {
 
 }  // namespace
 
-Sequence::Sequence(uint64_t id, Request request, int context)
+Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
     : id_(id),
       request_(std::move(request)),
-      context_(context),
-      most_tokens_(most_tokens_of(request_, context)),
+      context_(limits.context),
+      most_tokens_(most_tokens_of(request_, limits.context)),
+      prompt_tokens_(request_.prompt.size()),
       tokens_(std::move(request_.prompt)),
-      matcher_(request_.stop_strings) {
-  stats_.prompt_tokens = static_cast<int>(tokens_.size());
+      text_(std::move(request_.reply), request_.stop_strings) {
+  stats_.prompt_tokens = static_cast<int>(prompt_tokens_);
+  for (const MediaSpan& span : request_.media) stats_.media_tokens += span.rows;
+  if (request_.min_tokens > 0 && !request_.stop_ids.empty()) {
+    no_stop_.emplace(limits.vocab);
+    no_stop_->allow_all();
+    for (const int id : request_.stop_ids) {
+      if (id >= 0 && id < limits.vocab) no_stop_->forbid(id);
+    }
+  }
 }
 
 void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
@@ -35,20 +45,22 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   cache_->reserve(most_tokens_);
   tokens_.reserve(static_cast<size_t>(most_tokens_));
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
-  subject_ = {.id = id_,
-              .tokens = &tokens_,
-              .most_tokens = most_tokens_,
-              .cache = cache_.get(),
-              .sampling = &request_.sampling};
-  piece_.reserve(1024);
-  text_.reserve(1024);
+  view_ = {.id = id_,
+           .tokens = &tokens_,
+           .prompt_tokens = prompt_tokens_,
+           .most_tokens = most_tokens_,
+           .cache = cache_.get(),
+           .sampling = &request_.sampling};
   admitted_ = Clock::now();
   stats_.queued_s = seconds(admitted_ - submitted_);
 }
 
 Need Sequence::need() const {
-  return {.known = static_cast<int>(tokens_.size()) - cache_->length(),
-          .drafts = static_cast<int>(drafts_.size())};
+  int known = static_cast<int>(tokens_.size()) - cache_->length();
+  // Rows that are scored bring all their logits, a megabyte each for a real vocabulary.
+  constexpr int kMostScoredRows = 16;
+  if (!decoding() && request_.prompt_logprobs >= 0) known = std::min(known, kMostScoredRows);
+  return {.known = known, .drafts = static_cast<int>(drafts_.size())};
 }
 
 void Sequence::propose(const speculate::Guesses& guesses) {
@@ -61,12 +73,21 @@ void Sequence::propose(const speculate::Guesses& guesses) {
   guesses_.tokens = drafts_;
 }
 
-void Sequence::explain(const speculate::Verdict& verdict) {
-  using Kind = speculate::Verdict::Kind;
+void Sequence::explain(const speculate::Decision& decision) {
+  using Kind = speculate::Decision::Kind;
   // A round that is cut short by the end, or made to learn, says little about the text.
   const bool short_round = most_tokens_ - static_cast<int>(tokens_.size()) <= speculate::kMostDepth;
-  speculate::Verdict& last = stats_.speculation.verdict;
-  if (last.kind == Kind::kNone || !(short_round || verdict.kind == Kind::kLearning)) last = verdict;
+  speculate::Decision& last = stats_.speculation.decision;
+  if (last.kind == Kind::kNone || !(short_round || decision.kind == Kind::kLearning)) last = decision;
+}
+
+bool Sequence::wants_output(int position) const {
+  return position >= static_cast<int>(tokens_.size()) - 1 || (!decoding() && request_.prompt_logprobs >= 0);
+}
+
+const sample::TokenMask* Sequence::mask_at(size_t position) const {
+  const bool early = position < prompt_tokens_ + static_cast<size_t>(request_.min_tokens);
+  return no_stop_ && early ? &*no_stop_ : nullptr;
 }
 
 int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
@@ -76,29 +97,66 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
   cache_->stage(count);
   int outputs = 0;
   for (int position = first; position < first + count; ++position) {
-    const bool output = position >= known - 1;
+    const bool output = wants_output(position);
     const int token = position < known ? tokens_[static_cast<size_t>(position)]
                                        : drafts_[static_cast<size_t>(position - known)];
     // Its token is sampled with all up to this position as its history.
-    const int best = output ? sample::enough(request_.sampling, position + 1) : 0;
-    rows.push_back({.token = token, .position = position, .sequence = index, .output = output, .best = best});
+    const bool sampled = output && position >= known - 1;
+    const int candidates = sampled ? sample::candidates_needed(request_.sampling, position + 1,
+                                                               static_cast<int64_t>(prompt_tokens_),
+                                                               mask_at(static_cast<size_t>(position) + 1))
+                                   : 0;
+    rows.push_back({.token = token,
+                    .position = position,
+                    .sequence = index,
+                    .output = output,
+                    .candidates = candidates});
     outputs += output ? 1 : 0;
   }
   return outputs;
 }
 
+int Sequence::score_prompt(const backend::Output& output, int first, int outputs, sample::Sampler& sampler) {
+  if (decoding() || request_.prompt_logprobs < 0) return 0;
+  if (cache_->length() == 0) {
+    emit({.request = id_,
+          .token = tokens_[0],
+          .logprob = std::numeric_limits<float>::quiet_NaN(),
+          .of_prompt = true});
+  }
+  int scored = 0;
+  for (; scored < outputs; ++scored) {
+    const auto next = static_cast<size_t>(cache_->length() + scored + 1);
+    if (next >= tokens_.size()) break;
+    const sample::Sampled score = sampler.score(output.scores(first + scored, sampler.vocab()).logits,
+                                                tokens_[next], request_.prompt_logprobs);
+    emit({.request = id_,
+          .token = score.token,
+          .logprob = score.logprob,
+          .top = score.top,
+          .of_prompt = true});
+  }
+  return scored;
+}
+
 speculate::Outcome Sequence::consume(const backend::Output& output, int first, int outputs,
                                      sample::Sampler& sampler, const StepTimes& times) {
-  begin_round(outputs, times);
-  const auto pick = [&](int row) {
-    return sampler.sample(output.scores(first + row, sampler.vocab()), tokens_, request_.sampling,
-                          static_cast<int64_t>(tokens_.size()));
-  };
   speculate::Outcome outcome;
   try {
+    const int scored = score_prompt(output, first, outputs, sampler);
+    first += scored;
+    outputs -= scored;
+    begin_round(outputs, times);
+    const auto pick = [&](int row) {
+      const sample::Context context{.history = tokens_,
+                                    .prompt_tokens = prompt_tokens_,
+                                    .position = static_cast<int64_t>(tokens_.size()),
+                                    .mask = mask_at(tokens_.size())};
+      return sampler.sample(output.scores(first + row, sampler.vocab()), context, request_.sampling);
+    };
     outcome =
         speculate::accept(outputs, drafts_, pick, [&](const sample::Sampled& sampled, int i, bool right) {
-          take(sampled, i, right);
+          add_token(sampled, i, right);
           return !finished_;
         });
   } catch (const std::exception& error) {
@@ -126,7 +184,7 @@ void Sequence::begin_round(int outputs, const StepTimes& times) {
 }
 
 // Token `guess` of the round, by the model; `right`: the guess in its place was the same.
-void Sequence::take(const sample::Sampled& sampled, int guess, bool right) {
+void Sequence::add_token(const sample::Sampled& sampled, int guess, bool right) {
   speculate::Statistics& statistics = stats_.speculation;
   if (decoding()) {
     ++statistics.committed;
@@ -141,19 +199,21 @@ void Sequence::take(const sample::Sampled& sampled, int guess, bool right) {
   }
 
   tokens_.push_back(sampled.token);
-  count_token();
-  text_.clear();
-  FinishReason reason = reason_to_stop(sampled.token);
-  if (request_.text != nullptr && reason != FinishReason::kStopId) {
-    piece_.clear();
-    request_.text->push(sampled.token, piece_);
-    text_ += matcher_.push(piece_);
-    if (matcher_.matched()) reason = FinishReason::kStopString;
+  ++sampled_;
+  count_time();
+  FinishReason reason = is_stop_id(sampled.token) ? FinishReason::kStopId : FinishReason::kNone;
+  text_.begin();
+  if (reason == FinishReason::kNone) {
+    ++stats_.output_tokens;
+    text_.push(sampled.token);
+    stats_.reasoning_tokens += text_.landing().place == text::Place::kReasoning ? 1 : 0;
+    reason = text_.stopped() ? FinishReason::kStopString : reason_to_stop();
   }
-  if (reason != FinishReason::kNone) close_text();
+  if (reason != FinishReason::kNone) text_.finish();
   emit({.request = id_,
         .token = sampled.token,
-        .text = text_,
+        .events = text_.events(),
+        .landing = text_.landing(),
         .logprob = sampled.logprob,
         .top = sampled.top,
         .finish = reason,
@@ -161,19 +221,27 @@ void Sequence::take(const sample::Sampled& sampled, int guess, bool right) {
         .rejected = rejected});
 }
 
-FinishReason Sequence::reason_to_stop(int token) const {
+bool Sequence::is_stop_id(int token) const {
   const auto& stops = request_.stop_ids;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return FinishReason::kStopId;
-  if (stats_.output_tokens >= request_.max_tokens) return FinishReason::kMaxTokens;
+  return std::find(stops.begin(), stops.end(), token) != stops.end();
+}
+
+FinishReason Sequence::reason_to_stop() const {
+  if (sampled_ >= request_.max_tokens) return FinishReason::kMaxTokens;
   if (tokens_.size() >= static_cast<size_t>(context_)) return FinishReason::kContext;
   return FinishReason::kNone;
 }
 
 void Sequence::finish(FinishReason reason, std::string_view error, ErrorKind kind) {
   if (finished_) return;
-  text_.clear();
-  close_text();
-  emit({.request = id_, .text = text_, .finish = reason, .error = error, .error_kind = kind});
+  text_.begin();
+  text_.finish();
+  emit({.request = id_,
+        .events = text_.events(),
+        .landing = text_.landing(),
+        .finish = reason,
+        .error = error,
+        .error_kind = kind});
 }
 
 void Sequence::fail(const std::exception& error) {
@@ -183,15 +251,8 @@ void Sequence::fail(const std::exception& error) {
   finish(FinishReason::kError, error.what(), kind);
 }
 
-void Sequence::close_text() {
-  if (request_.text == nullptr || matcher_.matched()) return;
-  piece_.clear();
-  request_.text->finish(piece_);
-  text_ += matcher_.push(piece_);
-  if (!matcher_.matched()) text_ += matcher_.finish();
-}
-
 void Sequence::emit(Delta delta) {
+  delta.choice = request_.choice;
   if (delta.finish != FinishReason::kNone) {
     finished_ = true;
     delta.stats = &stats_;
@@ -199,14 +260,15 @@ void Sequence::emit(Delta delta) {
   request_.sink(delta);
 }
 
-void Sequence::count_token() {
+void Sequence::count_time() {
   const auto now = Clock::now();
-  if (stats_.output_tokens++ == 0) {
+  if (sampled_ == 1) {
     first_token_ = now;
     stats_.first_token_s = seconds(now - submitted_);
     stats_.prompt_s = seconds(now - admitted_);
   }
   stats_.decode_s = seconds(now - first_token_);
+  stats_.decoded_tokens = sampled_ - 1;
 }
 
 }  // namespace slip::engine

@@ -14,15 +14,16 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backend/batch.h"
+#include "engine/reply_text.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
-#include "engine/stop_matcher.h"
 #include "kv/cache.h"
 #include "sample/sampler.h"
 #include "speculate/speculator.h"
@@ -38,8 +39,12 @@ struct StepTimes {
 
 class Sequence {
  public:
-  /// The engine has checked the request. `context`: the most tokens, prompt and output together.
-  Sequence(uint64_t id, Request request, int context);
+  struct Limits {
+    int context = 0;  // the most tokens, prompt and output together
+    int vocab = 0;
+  };
+  /// The engine has checked the request.
+  Sequence(uint64_t id, Request request, const Limits& limits);
 
   uint64_t id() const { return id_; }
   /// The most tokens it can have: what its cache must hold.
@@ -51,11 +56,13 @@ class Sequence {
 
   Need need() const;
   /// It has written a token; its prompt is read.
-  bool decoding() const { return stats_.output_tokens > 0; }
+  bool decoding() const { return sampled_ > 0; }
+  /// Somebody may guess for it.
+  bool drafting() const { return decoding() && request_.draft; }
   /// Guesses of the tokens to follow, for the next step only; cut to what could still be kept.
   void propose(const speculate::Guesses& guesses);
   /// Why they are as they are, for the statistics.
-  void explain(const speculate::Verdict& verdict);
+  void explain(const speculate::Decision& decision);
   /// Stages `count` rows and appends them to `rows`, as sequence `index` of the batch. Returns how many want
   /// output.
   int add_rows(int count, int index, std::vector<backend::Row>& rows);
@@ -71,7 +78,7 @@ class Sequence {
   bool finished() const { return finished_; }
 
   /// As drafters see it, from admit() on.
-  const speculate::Subject& subject() const { return subject_; }
+  const speculate::SequenceView& view() const { return view_; }
   /// Prompt and output so far.
   std::span<const int> tokens() const { return tokens_; }
   const Stats& stats() const { return stats_; }
@@ -79,26 +86,34 @@ class Sequence {
  private:
   using Clock = std::chrono::steady_clock;
 
+  bool wants_output(int position) const;
+  /// What may be picked as the token at `position`; null = everything.
+  const sample::TokenMask* mask_at(size_t position) const;
+  /// Log-probabilities of the prompt's tokens, from the outputs of the rows before them; returns how many of
+  /// `outputs` these were.
+  int score_prompt(const backend::Output& output, int first, int outputs, sample::Sampler& sampler);
   void begin_round(int outputs, const StepTimes& times);
-  void take(const sample::Sampled& sampled, int guess, bool right);
-  FinishReason reason_to_stop(int token) const;
-  void close_text();
+  void add_token(const sample::Sampled& sampled, int guess, bool right);
+  bool is_stop_id(int token) const;
+  FinishReason reason_to_stop() const;
   void emit(Delta delta);
-  void count_token();
+  void count_time();
 
   const uint64_t id_;
   Request request_;
   const int context_;
   const int most_tokens_;
+  const size_t prompt_tokens_;
   std::vector<int> tokens_;
   std::vector<int> drafts_;
   speculate::Guesses guesses_;  // whose drafts they are
-  speculate::Subject subject_;
+  speculate::SequenceView view_;
   StepTimes times_;
   std::unique_ptr<kv::Cache> cache_;
-  StopMatcher matcher_;
-  std::string piece_;  // text of one token
-  std::string text_;   // text of one delta
+  ReplyText text_;
+  std::optional<sample::TokenMask>
+      no_stop_;      // everything but stop ids, while there are fewer than min_tokens
+  int sampled_ = 0;  // tokens, the stop id too
   bool finished_ = false;
   Stats stats_;
   Clock::time_point submitted_ = Clock::now();

@@ -56,9 +56,10 @@ std::string_view StopMatcher::push(std::string_view text) {
   return std::string_view(pending_).substr(0, released_);
 }
 
-std::string_view StopMatcher::finish() {
+std::string_view StopMatcher::flush() {
   pending_.erase(0, released_);
   released_ = pending_.size();
+  for (Search& search : searches_) search.length = 0;
   return pending_;
 }
 

@@ -20,8 +20,8 @@ class StopMatcher {
   /// Adds text and returns what has become certain, everything up to the match if there is one. The view
   /// lives until the next call. After a match nothing more comes out.
   std::string_view push(std::string_view text);
-  /// No more text follows: returns what was held back.
-  std::string_view finish();
+  /// The text ends here, or what follows is another text: returns what was held back, and looks anew.
+  std::string_view flush();
   bool matched() const { return matched_; }
 
  private:

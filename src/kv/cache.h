@@ -17,6 +17,12 @@
 
 namespace slip::kv {
 
+/// Positions [first, end).
+struct PositionRange {
+  int64_t first = 0, end = 0;
+  bool operator==(const PositionRange&) const = default;
+};
+
 class Cache {
  public:
   /// `layout` and `pool` must outlive the cache.
@@ -28,6 +34,9 @@ class Cache {
   /// Makes room for positions [0, positions).
   void reserve(int64_t positions);
   int64_t capacity() const { return static_cast<int64_t>(pages_.size()) * kPagePositions; }
+
+  /// Positions of which this cache still holds K and V, in layers of that kind: ascending, apart from each other.
+  std::vector<PositionRange> resident(model::LayerKind kind) const;
 
   int length() const { return length_; }
   int staged() const { return staged_; }
@@ -65,6 +74,7 @@ class Cache {
   std::vector<std::byte*> pages_;
   int length_ = 0;
   int staged_ = 0;
+  int64_t written_ = 0;  // one past the last position that was ever staged: rings have lost what lies behind
 };
 
 }  // namespace slip::kv

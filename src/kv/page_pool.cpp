@@ -15,7 +15,7 @@ std::shared_ptr<std::byte> host_memory(size_t bytes, const char* what) {
 PagePool::PagePool(size_t page_bytes, Allocate allocate)
     : page_bytes_(std::max<size_t>(page_bytes, 64)), allocate_(std::move(allocate)) {}
 
-std::byte* PagePool::take() {
+std::byte* PagePool::allocate_page() {
   if (free_.empty()) {
     slabs_.push_back(allocate_(page_bytes_ * kPagesPerSlab, "the KV cache of full-attention layers"));
     for (size_t i = kPagesPerSlab; i-- > 0;) free_.push_back(slabs_.back().get() + i * page_bytes_);

@@ -21,8 +21,8 @@ class PagePool {
   /// tokens.
   explicit PagePool(size_t page_bytes, Allocate allocate = host_memory);
 
-  std::byte* take();
-  void give_back(std::byte* page) { free_.push_back(page); }
+  std::byte* allocate_page();
+  void free_page(std::byte* page) { free_.push_back(page); }
   const Allocate& allocate() const { return allocate_; }
   size_t pages_in_use() const { return slabs_.size() * kPagesPerSlab - free_.size(); }
 

@@ -1,4 +1,4 @@
-// Options: everything a request may ask of the sampler. With the logits, the history and the position they
+// Options: everything a request may ask of the sampler. With the logits and the context (sampler.h) they
 // determine the token completely; there is no other state. Defaults: greedy, nothing filtered, nothing
 // penalised, no logprobs.
 #pragma once
@@ -24,10 +24,11 @@ struct Options {
   float top_p = 1;  // keep the shortest list of likeliest tokens that holds this much probability; 1 = all
   float min_p = 0;  // keep tokens at least this likely relative to the likeliest; 0 = all
 
-  // Penalties look at the last `penalty_window` tokens before the one sampled, prompt and output alike; -1 =
-  // at all of them, 0 = at none. In this order: repetition divides a positive logit and multiplies a negative
-  // one, once however often the token occurred; frequency subtracts its value per occurrence; presence
-  // subtracts it once.
+  // Penalties look at the last `penalty_window` tokens before the one sampled; -1 = at all of them, 0 = at
+  // none. In this order: repetition divides a positive logit and multiplies a negative one, once however
+  // often the token occurred in prompt or output; frequency subtracts its value per occurrence in the output;
+  // presence subtracts it once from what occurred in the output. So do OpenAI, vLLM and Hugging Face: a
+  // prompt must not make its own words unlikely, only a loop must end.
   float repetition_penalty = 1;
   float frequency_penalty = 0;
   float presence_penalty = 0;
@@ -44,6 +45,7 @@ struct Options {
     return penalty_window != 0 &&
            (repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0);
   }
+  bool penalises_prompt() const { return penalty_window != 0 && repetition_penalty != 1; }
   bool adjusts() const { return !logit_bias.empty() || !suppressed.empty() || penalises(); }
 };
 

@@ -1,14 +1,15 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "sample/candidates.h"
 #include "sample/draw.h"
-#include "sample/enough.h"
 #include "sample/filters.h"
 
 namespace slip::sample {
@@ -16,9 +17,9 @@ namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-std::span<const int> last(std::span<const int> history, int window) {
-  if (window < 0 || history.size() <= static_cast<size_t>(window)) return history;
-  return history.last(static_cast<size_t>(window));
+// A token that becomes impossible. NaN and +infinity stay, to be found by the scan.
+float ruled_out(float value) {
+  return value < std::numeric_limits<float>::infinity() ? kImpossible : value;
 }
 
 // Draws among all tokens. A block whose best token cannot win is skipped whole; in the others the hash alone
@@ -50,42 +51,45 @@ Sampler::Sampler(int vocab)
   seen_.reserve(static_cast<size_t>(vocab));
 }
 
-Sampled Sampler::sample(const Scores& scores, std::span<const int> history, const Options& options,
-                        int64_t position) {
+Sampled Sampler::sample(const Scores& scores, const Context& context, const Options& options) {
+  SLIP_CHECK(context.prompt_tokens <= context.history.size());
+  SLIP_CHECK(context.mask == nullptr || context.mask->vocab() == vocab_);
   const bool lists = scores.best != nullptr;
-  if (!(lists ? read(*scores.best, history, options) : read(scores.logits, history, options))) {
+  if (!(lists ? read(*scores.best, context, options) : read(scores.logits, context, options))) {
     fail(ErrorKind::kRuntime,
          "the model's output at position {} holds NaN or infinity, so no token can be chosen; the weights "
          "may be damaged",
-         position);
+         context.position);
   }
   if (scan_.max() == kImpossible) {
-    fail(ErrorKind::kRuntime, "no token is possible at position {}: every logit is -infinity or suppressed",
-         position);
+    fail(ErrorKind::kRuntime,
+         "no token is possible at position {}: every logit is -infinity, suppressed or masked",
+         context.position);
   }
   Sampled result;
-  result.token = choose(options, position);
+  result.token = choose(options, context.position);
   if (options.top_logprobs >= 0) {
-    if (options.adjusts()) SLIP_CHECK(scan_.read(scores.logits));
+    if (options.adjusts() || context.mask != nullptr) SLIP_CHECK(scan_.read(scores.logits));
     add_logprobs(scores.logits, options.top_logprobs, result);
   }
   return result;
 }
 
-bool Sampler::read(std::span<const float> logits, std::span<const int> history, const Options& options) {
+bool Sampler::read(std::span<const float> logits, const Context& context, const Options& options) {
   SLIP_CHECK(logits.size() == static_cast<size_t>(vocab_));
-  if (!options.adjusts()) return scan_.read(logits);
+  if (!options.adjusts() && context.mask == nullptr) return scan_.read(logits);
   list_size_ = -1;
   std::copy(logits.begin(), logits.end(), adjusted_.begin());
-  adjust(history, options);
+  adjust(context, options);
   return scan_.read(adjusted_);
 }
 
 // A row of the list's tokens alone, by ascending id, as the scan wants them.
-bool Sampler::read(const BestTokens& list, std::span<const int> history, const Options& options) {
-  const int needed = enough(options, static_cast<int64_t>(history.size()));
+bool Sampler::read(const BestTokens& list, const Context& context, const Options& options) {
+  const int needed = candidates_needed(options, static_cast<int64_t>(context.history.size()),
+                                       static_cast<int64_t>(context.prompt_tokens), context.mask);
   SLIP_CHECK(needed > 0 && list.wanted >= needed && list.count <= std::min(list.wanted, vocab_));
-  if (list.fine == 0) return false;
+  if (list.all_finite == 0) return false;
   list_size_ = list.count;
   const std::span<Candidate> sorted(candidates_.data(), static_cast<size_t>(list_size_));
   std::copy_n(list.tokens, list_size_, sorted.begin());
@@ -94,11 +98,11 @@ bool Sampler::read(const BestTokens& list, std::span<const int> history, const O
     adjusted_[i] = sorted[i].value;
     listed_[i] = sorted[i].id;
   }
-  adjust(history, options);
+  adjust(context, options);
   return scan_.read({adjusted_.data(), sorted.size()}, listed_.data());
 }
 
-// Null for a token that is not in the list: enough() has seen to it that it does not matter.
+// Null for a token that is not in the list: by candidates_needed() it does not matter.
 float* Sampler::value_of(int id) {
   if (list_size_ < 0) return &adjusted_[static_cast<size_t>(id)];
   const auto end = listed_.begin() + list_size_;
@@ -106,32 +110,73 @@ float* Sampler::value_of(int id) {
   return at != end && *at == id ? &adjusted_[static_cast<size_t>(at - listed_.begin())] : nullptr;
 }
 
-void Sampler::adjust(std::span<const int> history, const Options& options) {
+void Sampler::adjust(const Context& context, const Options& options) {
   for (const LogitBias& bias : options.logit_bias) {
     if (float* value = value_of(bias.id)) *value += bias.value;
   }
-  if (options.penalises()) penalise(last(history, options.penalty_window), options);
-  // After the penalties, which would leave -infinity as it is. NaN and +infinity stay, to be found by the
-  // scan.
+  if (options.penalises()) penalise(context, options);
+  // What is ruled out comes after the penalties, which would leave -infinity as it is.
   for (const int id : options.suppressed) {
-    float* value = value_of(id);
-    if (value != nullptr && *value < std::numeric_limits<float>::infinity()) *value = kImpossible;
+    if (float* value = value_of(id)) *value = ruled_out(*value);
   }
+  if (context.mask != nullptr) forbid(*context.mask);
 }
 
-void Sampler::penalise(std::span<const int> window, const Options& options) {
+void Sampler::penalise(const Context& context, const Options& options) {
+  const std::span<const int> history = context.history;
+  const auto window = options.penalty_window < 0
+                          ? history.size()
+                          : std::min(history.size(), static_cast<size_t>(options.penalty_window));
+  const size_t first = history.size() - window;
+  const size_t output = std::max(first, context.prompt_tokens);
   seen_.clear();
-  for (const int id : window) {
+  const auto count = [&](int id, int more) {
     SLIP_CHECK(id >= 0 && id < vocab_);
-    if (counts_[static_cast<size_t>(id)]++ == 0) seen_.push_back(id);
+    int& occurrences = counts_[static_cast<size_t>(id)];
+    if (occurrences == 0) {
+      occurrences = 1;
+      seen_.push_back(id);
+    }
+    occurrences += more;
+  };
+  if (options.penalises_prompt()) {
+    for (size_t i = first; i < output; ++i) count(history[i], 0);
   }
+  for (size_t i = output; i < history.size(); ++i) count(history[i], 1);
   for (const int id : seen_) {
-    const int count = std::exchange(counts_[static_cast<size_t>(id)], 0);
+    const int occurrences = std::exchange(counts_[static_cast<size_t>(id)], 0) - 1;
     float* value = value_of(id);
     if (value == nullptr) continue;
     *value = *value > 0 ? *value / options.repetition_penalty : *value * options.repetition_penalty;
-    *value -= static_cast<float>(count) * options.frequency_penalty;
+    if (occurrences == 0) continue;
+    *value -= static_cast<float>(occurrences) * options.frequency_penalty;
     *value -= options.presence_penalty;
+  }
+}
+
+// Masks mostly have whole words of one kind: those of allowed tokens are passed over, those of forbidden ones
+// are a loop that compilers turn into vectors.
+void Sampler::forbid(const TokenMask& mask) {
+  if (list_size_ >= 0) {
+    for (int place = 0; place < list_size_; ++place) {
+      float& value = adjusted_[static_cast<size_t>(place)];
+      if (!mask.allows(listed_[static_cast<size_t>(place)])) value = ruled_out(value);
+    }
+    return;
+  }
+  for (size_t i = 0; i < mask.words().size(); ++i) {
+    float* values = &adjusted_[i * TokenMask::kWordBits];
+    const size_t count = std::min<size_t>(TokenMask::kWordBits, adjusted_.size() - i * TokenMask::kWordBits);
+    uint64_t forbidden = ~mask.words()[i];
+    if (forbidden == ~uint64_t{0}) {
+      for (size_t bit = 0; bit < count; ++bit) values[bit] = ruled_out(values[bit]);
+      continue;
+    }
+    for (; forbidden != 0; forbidden &= forbidden - 1) {
+      const auto bit = static_cast<size_t>(std::countr_zero(forbidden));
+      if (bit >= count) break;  // beyond the vocabulary
+      values[bit] = ruled_out(values[bit]);
+    }
   }
 }
 
@@ -145,6 +190,13 @@ int Sampler::choose(const Options& options, int64_t position) {
     draw.consider(scaled(candidate.value, scan_.max(), inverse_temperature), candidate.id);
   }
   return draw.winner();
+}
+
+Sampled Sampler::score(std::span<const float> logits, int token, int top) {
+  SLIP_CHECK(logits.size() == static_cast<size_t>(vocab_) && token >= 0 && token < vocab_);
+  Sampled result{.token = token, .top = {}};
+  add_logprobs(logits, top, result);
+  return result;
 }
 
 void Sampler::add_logprobs(std::span<const float> logits, int top, Sampled& result) {

@@ -37,8 +37,8 @@ int match_class(int match) {
 DepthController::DepthController(std::span<const Effort> efforts, const DepthOptions& options)
     : options_(options), drafts_(efforts) {
   SLIP_CHECK(options.most >= 1 && options.most <= kMostDepth && options.fixed <= kMostDepth);
-  for (auto& arms : shared_) {
-    for (Arm& arm : arms) arm.acceptance = Acceptance(kSharedMemory);
+  for (auto& estimates : shared_) {
+    for (Estimate& estimate : estimates) estimate.acceptance = Acceptance(kSharedMemory);
   }
 }
 
@@ -56,7 +56,7 @@ Record DepthController::new_record() const {
   Record record;
   for (size_t drafter = 0; drafter < kMostDrafters; ++drafter) {
     for (size_t match = 0; match < kMatchClasses; ++match) {
-      record.arms[drafter][match].backoff.start_from(shared_[drafter][match].backoff);
+      record.estimates[drafter][match].backoff.start_from(shared_[drafter][match].backoff);
     }
   }
   return record;
@@ -88,48 +88,49 @@ double DepthController::mean_plain_seconds(int sequences) const {
 void DepthController::judged(Record& record, int drafter, int match, int judged, int accepted) {
   const auto d = static_cast<size_t>(drafter), m = static_cast<size_t>(match);
   for (int i = 0; i < std::min(judged, kMostDepth); ++i) {
-    record.arms[d][m].acceptance.add(i, i < accepted);
+    record.estimates[d][m].acceptance.add(i, i < accepted);
     shared_[d][m].acceptance.add(i, i < accepted);
     if (i >= accepted) break;
   }
 }
 
-void DepthController::fill_reach(const Record& record, const Offer& offer, std::span<double> reach) const {
-  const auto drafter = static_cast<size_t>(offer.drafter), match = static_cast<size_t>(offer.match);
-  const double first = drafts_.effort(offer.drafter) == Effort::kLookup ? kFirstLookup[match] : kFirstGuess;
-  estimate(record.arms[drafter][match].acceptance, shared_[drafter][match].acceptance, first, reach);
+void DepthController::fill_reach(const Record& record, const DraftOption& option,
+                                 std::span<double> reach) const {
+  const auto drafter = static_cast<size_t>(option.drafter), match = static_cast<size_t>(option.match);
+  const double first = drafts_.effort(option.drafter) == Effort::kLookup ? kFirstLookup[match] : kFirstGuess;
+  estimate(record.estimates[drafter][match].acceptance, shared_[drafter][match].acceptance, first, reach);
   for (size_t i = 1; i < reach.size(); ++i) reach[i] *= reach[i - 1];
 }
 
 // Of one sequence with so many guesses, if it carries its share of the pass, and all others draft like it.
-double DepthController::seconds_alone(const Offer& offer, int guesses) const {
+double DepthController::seconds_alone(const DraftOption& option, int guesses) const {
   const double pass = cost_->at(count_);
   return pass / count_ + cost_->at(count_ + guesses) - pass +
-         drafts_.share(offer.drafter, count_, guesses, pass);
+         drafts_.share(option.drafter, count_, guesses, pass);
 }
 
-// The offer with the best rate, were the sequence alone; the one of the last round wins among equals.
-void DepthController::choose(const Prospect& sequence, Choice& choice) const {
+// The option with the best rate, were the sequence alone; the one of the last round wins among equals.
+void DepthController::choose(const DraftPlan& sequence, Choice& choice) const {
   double best = 0;
   std::array<double, kMostDepth> reach;
-  for (int i = 0; i < sequence.offered; ++i) {
-    const Offer& offer = sequence.offers[static_cast<size_t>(i)];
-    const int most = std::min(offer.most, options_.most);
-    if (most < 1 || dropped_[static_cast<size_t>(offer.drafter)]) continue;
-    fill_reach(*sequence.record, offer, reach);
+  for (int i = 0; i < sequence.option_count; ++i) {
+    const DraftOption& option = sequence.options[static_cast<size_t>(i)];
+    const int most = std::min(option.most, options_.most);
+    if (most < 1 || dropped_[static_cast<size_t>(option.drafter)]) continue;
+    fill_reach(*sequence.record, option, reach);
     double rate = 0, tokens = 1;
     for (int guesses = 1; guesses <= most; ++guesses) {
       tokens += reach[static_cast<size_t>(guesses - 1)];
-      rate = std::max(rate, tokens / seconds_alone(offer, guesses));
+      rate = std::max(rate, tokens / seconds_alone(option, guesses));
     }
-    if (offer.drafter == sequence.record->drafter) rate *= kDrafterHysteresis;
+    if (option.drafter == sequence.record->drafter) rate *= kDrafterHysteresis;
     if (rate <= best) continue;
     best = rate;
-    choice = {.offer = &offer, .reach = reach};
+    choice = {.option = &option, .reach = reach};
   }
 }
 
-size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows) {
+size_t DepthController::walk(std::span<const DraftPlan> sequences, int most_rows) {
   DraftWork work;
   double tokens = count_;
   depths_.assign(sequences.size(), 0);
@@ -143,12 +144,12 @@ size_t DepthController::walk(std::span<const Prospect> sequences, int most_rows)
     double worth = kLeastReach;
     for (size_t i = 0; i < sequences.size(); ++i) {
       const Choice& choice = choices_[i];
-      if (choice.offer == nullptr || depths_[i] >= std::min(choice.offer->most, options_.most)) continue;
+      if (choice.option == nullptr || depths_[i] >= std::min(choice.option->most, options_.most)) continue;
       const double reach = choice.reach[static_cast<size_t>(depths_[i])];
       if (reach > worth) worth = reach, next = static_cast<int>(i);
     }
     if (next < 0) break;
-    drafts_.add(work, choices_[static_cast<size_t>(next)].offer->drafter,
+    drafts_.add(work, choices_[static_cast<size_t>(next)].option->drafter,
                 depths_[static_cast<size_t>(next)]++, round_seconds_[0]);
     order_.push_back(next);
     worths_.push_back(worth);
@@ -220,24 +221,24 @@ size_t DepthController::stretch_of(size_t settled) const {
   return most - settled;
 }
 
-void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool learning) {
+void DepthController::apply(std::span<DraftPlan> sequences, size_t guesses, bool learning) {
   DraftWork work;
   for (size_t i = 0; i < guesses; ++i) {
-    Prospect& sequence = sequences[static_cast<size_t>(order_[i])];
+    DraftPlan& sequence = sequences[static_cast<size_t>(order_[i])];
     const Choice& choice = choices_[static_cast<size_t>(order_[i])];
-    drafts_.add(work, choice.offer->drafter, sequence.depth, round_seconds_[0]);
-    sequence.chosen = *choice.offer;
+    drafts_.add(work, choice.option->drafter, sequence.depth, round_seconds_[0]);
+    sequence.chosen = *choice.option;
     tokens_ += choice.reach[static_cast<size_t>(sequence.depth++)];
   }
   rows_ = count_ + static_cast<int>(guesses);
   seconds_ = cost_->at(rows_) + work.seconds;
   for (size_t i = 0; i < sequences.size(); ++i) {
-    Prospect& sequence = sequences[i];
+    DraftPlan& sequence = sequences[i];
     if (sequence.depth > 0) sequence.record->drafter = sequence.chosen.drafter;
     if (sequence.depth > 0 && last_guesses_ > 0) {  // for its worth
       const auto drafter = static_cast<size_t>(sequence.chosen.drafter);
       const auto match = static_cast<size_t>(sequence.chosen.match);
-      sequence.record->arms[drafter][match].backoff.found();
+      sequence.record->estimates[drafter][match].backoff.found();
       shared_[drafter][match].backoff.found();
     }
     explain(sequence, choices_[i], learning);
@@ -245,20 +246,20 @@ void DepthController::take(std::span<Prospect> sequences, size_t guesses, bool l
 }
 
 // One guess of one parked drafter, if its time has come.
-void DepthController::probe(std::span<Prospect> sequences, int most_rows) {
+void DepthController::probe(std::span<DraftPlan> sequences, int most_rows) {
   bool probed = rows_ >= most_rows;
-  for (Prospect& sequence : sequences) {
-    for (int i = 0; i < sequence.offered; ++i) {
-      const Offer& offer = sequence.offers[static_cast<size_t>(i)];
-      const auto drafter = static_cast<size_t>(offer.drafter), match = static_cast<size_t>(offer.match);
-      if (offer.most < 1 || dropped_[drafter]) continue;
-      if (sequence.depth > 0 && sequence.chosen.drafter == offer.drafter) continue;
-      Backoff& backoff = sequence.record->arms[drafter][match].backoff;
+  for (DraftPlan& sequence : sequences) {
+    for (int i = 0; i < sequence.option_count; ++i) {
+      const DraftOption& option = sequence.options[static_cast<size_t>(i)];
+      const auto drafter = static_cast<size_t>(option.drafter), match = static_cast<size_t>(option.match);
+      if (option.most < 1 || dropped_[drafter]) continue;
+      if (sequence.depth > 0 && sequence.chosen.drafter == option.drafter) continue;
+      Backoff& backoff = sequence.record->estimates[drafter][match].backoff;
       if (!backoff.due() || probed) continue;
       probed = true;
       backoff.tried();
       shared_[drafter][match].backoff.start_from(backoff);
-      sequence.chosen = offer;
+      sequence.chosen = option;
       sequence.depth = 1;
       sequence.probe = true;
       break;
@@ -266,37 +267,37 @@ void DepthController::probe(std::span<Prospect> sequences, int most_rows) {
   }
 }
 
-void DepthController::explain(Prospect& sequence, const Choice& choice, bool learning) const {
-  Verdict& verdict = sequence.verdict;
-  verdict = {};
-  if (choice.offer == nullptr) {
-    verdict.kind = Verdict::Kind::kNothing;
+void DepthController::explain(DraftPlan& sequence, const Choice& choice, bool learning) const {
+  Decision& decision = sequence.decision;
+  decision = {};
+  if (choice.option == nullptr) {
+    decision.kind = Decision::Kind::kNothing;
     return;
   }
   const double plain = cost_->at(count_);
-  verdict.acceptance = choice.reach[0];
-  verdict.depth = sequence.depth;
-  verdict.drafter_index = choice.offer->drafter;
+  decision.acceptance = choice.reach[0];
+  decision.depth = sequence.depth;
+  decision.drafter_index = choice.option->drafter;
   if (learning) {
-    verdict.kind = Verdict::Kind::kLearning;
+    decision.kind = Decision::Kind::kLearning;
   } else if (sequence.depth > 0) {
-    verdict.kind = Verdict::Kind::kChosen;
-    for (int i = 0; i < sequence.depth; ++i) verdict.tokens += choice.reach[static_cast<size_t>(i)];
-    verdict.cost = seconds_ / plain;
+    decision.kind = Decision::Kind::kChosen;
+    for (int i = 0; i < sequence.depth; ++i) decision.tokens += choice.reach[static_cast<size_t>(i)];
+    decision.cost = seconds_ / plain;
   } else {
     DraftWork work;
-    drafts_.add(work, choice.offer->drafter, 0, plain);
-    verdict.kind = Verdict::Kind::kParked;
-    verdict.cost = (cost_->at(count_ + 1) + work.seconds) / plain;
+    drafts_.add(work, choice.option->drafter, 0, plain);
+    decision.kind = Decision::Kind::kParked;
+    decision.cost = (cost_->at(count_ + 1) + work.seconds) / plain;
   }
 }
 
-void DepthController::plan(std::span<Prospect> sequences, int most_rows) {
-  for (Prospect& sequence : sequences) {
+void DepthController::plan(std::span<DraftPlan> sequences, int most_rows) {
+  for (DraftPlan& sequence : sequences) {
     sequence.chosen = {};
     sequence.depth = 0;
     sequence.probe = false;
-    sequence.verdict = {.kind = Verdict::Kind::kLearning};
+    sequence.decision = {.kind = Decision::Kind::kLearning};
   }
   if (sequences.empty()) return;
   count_ = static_cast<int>(sequences.size());
@@ -312,51 +313,52 @@ void DepthController::plan(std::span<Prospect> sequences, int most_rows) {
   for (size_t i = 0; i < sequences.size(); ++i) choose(sequences[i], choices_[i]);
   bool learning = false;
   const size_t guesses = execute(settle(walk(sequences, most_rows)), learning);
-  take(sequences, guesses, learning);
+  apply(sequences, guesses, learning);
   if (!learning) probe(sequences, most_rows);
   rows_left_ = std::min(most_rows, cost_->widest() + count_) - rows_;
 }
 
 // The given depth, by whoever is expected to get furthest; the others are tried now and then.
-void DepthController::plan_fixed(std::span<Prospect> sequences, int most_rows) {
+void DepthController::plan_fixed(std::span<DraftPlan> sequences, int most_rows) {
   const int room = std::max(0, (most_rows - count_) / count_);
-  for (Prospect& sequence : sequences) {
+  for (DraftPlan& sequence : sequences) {
     double best = 0;
     std::array<double, kMostDepth> reach;
-    for (int i = 0; i < sequence.offered; ++i) {
-      const Offer& offer = sequence.offers[static_cast<size_t>(i)];
-      const int depth = std::min({offer.most, options_.fixed, room});
-      if (depth < 1 || dropped_[static_cast<size_t>(offer.drafter)]) continue;
-      fill_reach(*sequence.record, offer, reach);
+    for (int i = 0; i < sequence.option_count; ++i) {
+      const DraftOption& option = sequence.options[static_cast<size_t>(i)];
+      const int depth = std::min({option.most, options_.fixed, room});
+      if (depth < 1 || dropped_[static_cast<size_t>(option.drafter)]) continue;
+      fill_reach(*sequence.record, option, reach);
       double tokens = 0;
       for (int guess = 0; guess < depth; ++guess) tokens += reach[static_cast<size_t>(guess)];
       Backoff& backoff =
-          sequence.record->arms[static_cast<size_t>(offer.drafter)][static_cast<size_t>(offer.match)].backoff;
-      if (offer.drafter != sequence.record->drafter && backoff.due()) {
+          sequence.record->estimates[static_cast<size_t>(option.drafter)][static_cast<size_t>(option.match)]
+              .backoff;
+      if (option.drafter != sequence.record->drafter && backoff.due()) {
         backoff.tried();
         tokens += kMostDepth;
       }
       if (tokens <= best) continue;
       best = tokens;
-      sequence.chosen = offer;
+      sequence.chosen = option;
       sequence.depth = depth;
     }
     sequence.record->drafter = sequence.chosen.drafter;
-    sequence.verdict = {.kind = sequence.depth > 0 ? Verdict::Kind::kFixed : Verdict::Kind::kNothing,
-                        .drafter_index = sequence.chosen.drafter,
-                        .depth = sequence.depth};
+    sequence.decision = {.kind = sequence.depth > 0 ? Decision::Kind::kFixed : Decision::Kind::kNothing,
+                         .drafter_index = sequence.chosen.drafter,
+                         .depth = sequence.depth};
   }
   rows_left_ = 0;
 }
 
-int DepthController::extend(Prospect& sequence, const Offer& offer, int depth) {
-  const int most = std::min(offer.most, options_.most - depth);
+int DepthController::extend(DraftPlan& sequence, const DraftOption& option, int depth) {
+  const int most = std::min(option.most, options_.most - depth);
   if (options_.fixed >= 0) return std::clamp(options_.fixed - depth, 0, std::max(most, 0));
-  if (sequence.verdict.kind != Verdict::Kind::kChosen || sequence.probe || depth < 1) return 0;
+  if (sequence.decision.kind != Decision::Kind::kChosen || sequence.probe || depth < 1) return 0;
   const Choice& choice = choices_[static_cast<size_t>(&sequence - first_)];
   const double before = choice.reach[static_cast<size_t>(std::min(depth, kMostDepth) - 1)];
   std::array<double, kMostDepth> reach;
-  fill_reach(*sequence.record, offer, reach);
+  fill_reach(*sequence.record, option, reach);
   const double drafting = seconds_ - cost_->at(rows_);
   for (; sequence.depth > depth; --sequence.depth, --rows_, ++rows_left_) {  // guesses it did not get
     tokens_ -= choice.reach[static_cast<size_t>(sequence.depth - 1)];

@@ -23,8 +23,8 @@
 
 #include "speculate/acceptance.h"
 #include "speculate/cost.h"
+#include "speculate/decision.h"
 #include "speculate/draft_cost.h"
-#include "speculate/verdict.h"
 
 namespace slip::speculate {
 
@@ -52,35 +52,35 @@ class Backoff {
 };
 
 /// What was learnt of one drafter (and match class) for one sequence, or for all together.
-struct Arm {
+struct Estimate {
   Acceptance acceptance;
   Backoff backoff;
 };
-using Arms = std::array<std::array<Arm, kMatchClasses>, kMostDrafters>;
+using Estimates = std::array<std::array<Estimate, kMatchClasses>, kMostDrafters>;
 
 /// What the controller keeps of one sequence.
 struct Record {
-  Arms arms;
+  Estimates estimates;
   int drafter = -1;  // of the last plan
 };
 
 /// Guesses a sequence could have in this round.
-struct Offer {
+struct DraftOption {
   int drafter = -1;
   int match = 0;  // class
   int most = 0;   // guesses
 };
 
-/// One sequence in a plan: what is offered, and what was decided.
-struct Prospect {
+/// One sequence in a plan: what is option_count, and what was decided.
+struct DraftPlan {
   Record* record = nullptr;
-  std::array<Offer, kMostDrafters> offers;
-  int offered = 0;
+  std::array<DraftOption, kMostDrafters> options;
+  int option_count = 0;
 
-  Offer chosen;        // drafter -1 = none
+  DraftOption chosen;  // drafter -1 = none
   int depth = 0;       // guesses to make
   bool probe = false;  // not for their worth, but to learn it
-  Verdict verdict;
+  Decision decision;
 };
 
 struct DepthOptions {
@@ -99,9 +99,9 @@ class DepthController {
   Record new_record() const;
 
   /// Decides for all decoding sequences; they have `most_rows` rows together.
-  void plan(std::span<Prospect> sequences, int most_rows);
-  /// How many of `offer`'s guesses to append to the `depth` ones a sequence of the plan has got.
-  int extend(Prospect& sequence, const Offer& offer, int depth);
+  void plan(std::span<DraftPlan> sequences, int most_rows);
+  /// How many of `option`'s guesses to append to the `depth` ones a sequence of the plan has got.
+  int extend(DraftPlan& sequence, const DraftOption& option, int depth);
   /// The drafter does not work any more.
   void drop(int drafter) { dropped_[static_cast<size_t>(drafter)] = true; }
 
@@ -120,33 +120,33 @@ class DepthController {
   double mean_plain_seconds(int sequences) const;
 
  private:
-  // The offer a sequence would use, and the probability that its guesses 0 .. i are all right.
+  // The option a sequence would use, and the probability that its guesses 0 .. i are all right.
   struct Choice {
-    const Offer* offer = nullptr;
+    const DraftOption* option = nullptr;
     std::array<double, kMostDepth> reach;
   };
 
-  void plan_fixed(std::span<Prospect> sequences, int most_rows);
-  void choose(const Prospect& sequence, Choice& choice) const;
-  void fill_reach(const Record& record, const Offer& offer, std::span<double> reach) const;
-  double seconds_alone(const Offer& offer, int guesses) const;
+  void plan_fixed(std::span<DraftPlan> sequences, int most_rows);
+  void choose(const DraftPlan& sequence, Choice& choice) const;
+  void fill_reach(const Record& record, const DraftOption& option, std::span<double> reach) const;
+  double seconds_alone(const DraftOption& option, int guesses) const;
   /// Adds guesses in order of their worth; returns how many are best.
-  size_t walk(std::span<const Prospect> sequences, int most_rows);
+  size_t walk(std::span<const DraftPlan> sequences, int most_rows);
   size_t settle(size_t best);
   size_t execute(size_t settled, bool& learning);
   double loss_of(size_t guesses, size_t settled) const;
   double affordable(const Backoff& since, size_t settled) const;
   size_t stretch_of(size_t settled) const;
-  void take(std::span<Prospect> sequences, size_t guesses, bool learning);
-  void probe(std::span<Prospect> sequences, int most_rows);
-  void explain(Prospect& sequence, const Choice& choice, bool learning) const;
+  void apply(std::span<DraftPlan> sequences, size_t guesses, bool learning);
+  void probe(std::span<DraftPlan> sequences, int most_rows);
+  void explain(DraftPlan& sequence, const Choice& choice, bool learning) const;
   CostCurve& curve(int sequences) { return pass_[bucket(sequences)]; }
   static size_t bucket(int sequences);
 
   static constexpr size_t kBuckets = 11;
   DepthOptions options_;
   DraftCosts drafts_;
-  Arms shared_;
+  Estimates shared_;
   std::array<bool, kMostDrafters> dropped_{};
   std::array<CostCurve, kBuckets> pass_;  // by the binary logarithm of the number of sequences
   struct Mean {
@@ -169,7 +169,7 @@ class DepthController {
   std::vector<double> worths_;         // what it adds
   std::vector<double> rates_;          // tokens per second after so many of them
   std::vector<double> round_seconds_;  // likewise
-  Prospect* first_ = nullptr;
+  DraftPlan* first_ = nullptr;
   int rows_ = 0, rows_left_ = 0;
   double tokens_ = 0, seconds_ = 0;
 };

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 namespace slip::speculate {
 
@@ -27,19 +27,19 @@ size_t DflashDrafter::bytes_at(int most_tokens) const {
          static_cast<size_t>(waiting_rows_) * taps_ * sizeof(float);
 }
 
-void DflashDrafter::begin(const Subject& subject) {
+void DflashDrafter::begin(const SequenceView& view) {
   State state;
   state.cache = network_.new_cache();
-  state.cache->reserve(positions_for(subject.most_tokens));
+  state.cache->reserve(positions_for(view.most_tokens));
   state.waiting.resize(static_cast<size_t>(waiting_rows_) * taps_);
-  state.sampling = *subject.sampling;
+  state.sampling = *view.sampling;
   state.sampling.top_logprobs = -1;
-  states_[subject.id] = std::move(state);
+  states_[view.id] = std::move(state);
   jobs_.reserve(states_.size());
 }
 
-void DflashDrafter::committed(const Subject& subject, const Pass& pass) {
-  const auto found = states_.find(subject.id);
+void DflashDrafter::committed(const SequenceView& view, const Pass& pass) {
+  const auto found = states_.find(view.id);
   if (found == states_.end() || pass.kept == 0) return;
   if (pass.taps == nullptr) fail(ErrorKind::kRuntime, "the model's backend was not asked for taps");
   State& state = found->second;
@@ -72,11 +72,11 @@ void DflashDrafter::store(State& state, const float* taps, int count) {
 void DflashDrafter::propose(std::span<Proposal> proposals) {
   jobs_.clear();
   for (Proposal& proposal : proposals) {
-    const auto state = states_.find(proposal.subject->id);
+    const auto state = states_.find(proposal.view->id);
     if (state == states_.end() || proposal.depth <= 0 || !proposal.drafts.empty()) continue;
     // A context with a gap (a sequence that began before this drafter) guesses nothing useful.
     const int context = state->second.cache->length() + state->second.waiting_count;
-    if (context == 0 || context != proposal.subject->cache->length()) continue;
+    if (context == 0 || context != proposal.view->cache->length()) continue;
     proposal.depth = std::min(proposal.depth, most_drafts());
     jobs_.push_back({.proposal = &proposal, .state = &state->second});
   }
@@ -119,13 +119,15 @@ void DflashDrafter::store_waiting() {
 void DflashDrafter::draw_batch(std::span<const Job> jobs) {
   blocks_.clear();
   for (const Job& job : jobs) {
-    const std::vector<int>& tokens = *job.proposal->subject->tokens;
+    const SequenceView& view = *job.proposal->view;
+    const std::vector<int>& tokens = *view.tokens;
     // The last guess has the longest history, and needs the most.
     const auto history = static_cast<int64_t>(tokens.size()) + job.proposal->depth - 1;
     blocks_.push_back({.cache = job.state->cache.get(),
                        .anchor = tokens.back(),
                        .rows = job.proposal->depth + 1,
-                       .best = sample::enough(job.state->sampling, history)});
+                       .candidates = sample::candidates_needed(job.state->sampling, history,
+                                                               static_cast<int64_t>(view.prompt_tokens))});
   }
   const backend::Output output = network_.run(blocks_);
   int first = 0;
@@ -136,13 +138,14 @@ void DflashDrafter::draw_batch(std::span<const Job> jobs) {
 }
 
 void DflashDrafter::draw(const Job& job, const backend::Output& output, int first) {
-  std::vector<int>& history = *job.proposal->subject->tokens;
+  std::vector<int>& history = *job.proposal->view->tokens;
   const size_t known = history.size();
   for (int i = 0; i < job.proposal->depth; ++i) {
-    const int guess = sampler_
-                          .sample(output.scores(first + i, sampler_.vocab()), history, job.state->sampling,
-                                  static_cast<int64_t>(history.size()))
-                          .token;
+    const sample::Context context{.history = history,
+                                  .prompt_tokens = job.proposal->view->prompt_tokens,
+                                  .position = static_cast<int64_t>(history.size())};
+    const Scores scores = output.scores(first + i, sampler_.vocab());
+    const int guess = sampler_.sample(scores, context, job.state->sampling).token;
     job.proposal->drafts.push_back(guess);
     history.push_back(guess);
   }

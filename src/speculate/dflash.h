@@ -32,9 +32,9 @@ class DflashDrafter final : public Drafter {
   size_t bytes_at(int most_tokens) const override;
   size_t tap_floats() const override { return taps_; }
 
-  void begin(const Subject& subject) override;
+  void begin(const SequenceView& view) override;
   void propose(std::span<Proposal> proposals) override;
-  void committed(const Subject& subject, const Pass& pass) override;
+  void committed(const SequenceView& view, const Pass& pass) override;
   void settled(uint64_t id) override { states_.erase(id); }
 
  private:

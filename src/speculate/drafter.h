@@ -25,11 +25,12 @@ inline constexpr int kMostDepth = 15;
 inline constexpr int kMostDrafters = 4;
 
 /// A sequence as drafters see it.
-struct Subject {
+struct SequenceView {
   uint64_t id = 0;
   // Prompt and output; the last one is not in the cache yet (while decoding). A drafter may append its
   // guesses while it draws, as history for the sampler, and takes them off again.
   std::vector<int>* tokens = nullptr;
+  size_t prompt_tokens = 0;          // how many of them are the prompt
   int most_tokens = 0;               // it will ever have; `tokens` has room for them
   const kv::Cache* cache = nullptr;  // of the target
   const sample::Options* sampling = nullptr;
@@ -39,7 +40,7 @@ struct Subject {
 /// counted in `depth`: then go on after them or, where that cannot be done, leave them alone. It has room for
 /// kMostDepth guesses.
 struct Proposal {
-  const Subject* subject = nullptr;
+  const SequenceView* view = nullptr;
   int depth = 0;
   std::vector<int> drafts;
   // Filled by drafters that look up: how many tokens at the end of the text (and of given drafts) occurred
@@ -78,10 +79,10 @@ class Drafter {
   /// Whether it reads Pass::hidden.
   virtual bool reads_hidden() const { return false; }
 
-  virtual void begin(const Subject& subject) = 0;
+  virtual void begin(const SequenceView& view) = 0;
   /// Fills the proposals of any number of sequences, with fewer guesses than asked for where it has no more.
   virtual void propose(std::span<Proposal> proposals) = 0;
-  virtual void committed(const Subject& subject, const Pass& pass) = 0;
+  virtual void committed(const SequenceView& view, const Pass& pass) = 0;
   virtual void settled(uint64_t id) = 0;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 
 namespace slip::speculate {
 namespace {
@@ -39,17 +39,17 @@ MtpDrafter::MtpDrafter(backend::Assistant& assistant, MtpPosition position)
   rows_.reserve(most);
 }
 
-void MtpDrafter::begin(const Subject& subject) {
-  State& state = states_[subject.id];
+void MtpDrafter::begin(const SequenceView& view) {
+  State& state = states_[view.id];
   state.hidden.resize(hidden_);
   state.known = false;
-  state.sampling = *subject.sampling;
+  state.sampling = *view.sampling;
   state.sampling.top_logprobs = -1;
   state.rule = rule_of(state.sampling);
 }
 
-void MtpDrafter::committed(const Subject& subject, const Pass& pass) {
-  const auto found = states_.find(subject.id);
+void MtpDrafter::committed(const SequenceView& view, const Pass& pass) {
+  const auto found = states_.find(view.id);
   if (found == states_.end() || pass.kept == 0) return;
   State& state = found->second;
   state.known = pass.hidden != nullptr;
@@ -59,7 +59,7 @@ void MtpDrafter::committed(const Subject& subject, const Pass& pass) {
 void MtpDrafter::propose(std::span<Proposal> proposals) {
   chains_.clear();
   for (Proposal& proposal : proposals) {
-    const auto state = states_.find(proposal.subject->id);
+    const auto state = states_.find(proposal.view->id);
     if (state == states_.end() || !state->second.known) continue;
     if (proposal.depth <= 0 || !proposal.drafts.empty()) continue;
     chains_.push_back({.proposal = &proposal, .state = &state->second});
@@ -72,13 +72,13 @@ void MtpDrafter::propose(std::span<Proposal> proposals) {
 void MtpDrafter::draw_batch() {
   rows_.clear();
   for (const Chain& chain : chains_) {
-    const Subject& subject = *chain.proposal->subject;
-    const int keys = subject.cache->length();
-    rows_.push_back({.token = subject.tokens->back(),
+    const SequenceView& view = *chain.proposal->view;
+    const int keys = view.cache->length();
+    rows_.push_back({.token = view.tokens->back(),
                      .hidden = chain.state->hidden.data(),
                      .position = position_ == MtpPosition::kNewestToken ? keys : std::max(keys - 1, 0),
                      .keys = keys,
-                     .cache = subject.cache});
+                     .cache = view.cache});
   }
   while (!chains_.empty()) {
     int depth = 0;
@@ -99,10 +99,12 @@ void MtpDrafter::ask(size_t chain) {
   const Proposal& proposal = *chains_[chain].proposal;
   State& state = *chains_[chain].state;
   backend::AssistantRow& row = rows_[chain];
-  const auto history = static_cast<int64_t>(proposal.subject->tokens->size() + proposal.drafts.size());
-  row.best = sample::enough(state.sampling, history);
+  const SequenceView& view = *proposal.view;
+  const auto history = static_cast<int64_t>(view.tokens->size() + proposal.drafts.size());
+  row.candidates =
+      sample::candidates_needed(state.sampling, history, static_cast<int64_t>(view.prompt_tokens));
   row.draw = nullptr;
-  if (row.best == 0 || !state.rule) return;
+  if (row.candidates == 0 || !state.rule) return;
   state.rule->position = history;
   row.draw = &*state.rule;
 }
@@ -123,11 +125,13 @@ void MtpDrafter::follow(size_t chain, std::span<const backend::Output> steps) {
 
 int MtpDrafter::draw(const Chain& chain, const Scores& scores) {
   const Proposal& proposal = *chain.proposal;
-  std::vector<int>& history = *proposal.subject->tokens;
+  std::vector<int>& history = *proposal.view->tokens;
   const size_t known = history.size();
   history.insert(history.end(), proposal.drafts.begin(), proposal.drafts.end());
-  const int guess =
-      sampler_.sample(scores, history, chain.state->sampling, static_cast<int64_t>(history.size())).token;
+  const sample::Context context{.history = history,
+                                .prompt_tokens = proposal.view->prompt_tokens,
+                                .position = static_cast<int64_t>(history.size())};
+  const int guess = sampler_.sample(scores, context, chain.state->sampling).token;
   history.resize(known);
   return guess;
 }

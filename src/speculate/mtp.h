@@ -38,9 +38,9 @@ class MtpDrafter final : public Drafter {
   size_t bytes_at(int) const override { return hidden_ * sizeof(float); }
   bool reads_hidden() const override { return true; }
 
-  void begin(const Subject& subject) override;
+  void begin(const SequenceView& view) override;
   void propose(std::span<Proposal> proposals) override;
-  void committed(const Subject& subject, const Pass& pass) override;
+  void committed(const SequenceView& view, const Pass& pass) override;
   void settled(uint64_t id) override { states_.erase(id); }
 
  private:

@@ -22,10 +22,10 @@ struct Outcome {
 };
 
 /// Walks the output rows of one sequence: row 0 follows the tokens known, row i + 1 follows guess i.
-/// `pick(i)` samples from row i with all tokens taken so far as its history; `take(token, i, accepted)`
+/// `pick(i)` samples from row i with all tokens taken so far as its history; `on_token(token, i, accepted)`
 /// appends it, and returns false when the text ends there.
-template <typename Pick, typename Take>
-Outcome accept(int rows, std::span<const int> guesses, Pick&& pick, Take&& take) {
+template <typename Pick, typename OnToken>
+Outcome accept(int rows, std::span<const int> guesses, Pick&& pick, OnToken&& on_token) {
   Outcome outcome;
   for (int i = 0; i < rows; ++i) {
     const auto sampled = pick(i);
@@ -33,7 +33,7 @@ Outcome accept(int rows, std::span<const int> guesses, Pick&& pick, Take&& take)
     const bool right = guessed && guesses[static_cast<size_t>(i)] == sampled.token;
     outcome.judged += guessed ? 1 : 0;
     outcome.accepted += right ? 1 : 0;
-    if (!take(sampled, i, right) || !right) break;
+    if (!on_token(sampled, i, right) || !right) break;
     ++outcome.kept_rows;
   }
   return outcome;

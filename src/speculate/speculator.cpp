@@ -58,11 +58,11 @@ void Speculator::guard(size_t drafter, Work&& work) {
   }
 }
 
-void Speculator::begin(const Subject& subject) {
-  states_[subject.id] = {.record = controller_.new_record()};
+void Speculator::begin(const SequenceView& view) {
+  states_[view.id] = {.record = controller_.new_record()};
   const size_t count = states_.size();
   controller_.reserve(static_cast<int>(count));
-  prospects_.reserve(count);
+  plans_.reserve(count);
   asked_.reserve(count);
   const auto grow = [&](std::vector<Proposal>& proposals) {
     while (proposals.size() < count) proposals.emplace_back().drafts.reserve(2 * kMostDepth);
@@ -71,7 +71,7 @@ void Speculator::begin(const Subject& subject) {
   grow(proposals_);
   for (size_t d = 0; d < drafters_.size(); ++d) {
     if (drafters_[d]->effort() == Effort::kLookup) grow(lookups_[d]);
-    guard(d, [&](Drafter& drafter) { drafter.begin(subject); });
+    guard(d, [&](Drafter& drafter) { drafter.begin(view); });
   }
 }
 
@@ -82,9 +82,9 @@ void Speculator::settled(uint64_t id) {
   }
 }
 
-void Speculator::committed(const Subject& subject, const Pass& pass) {
+void Speculator::committed(const SequenceView& view, const Pass& pass) {
   for (size_t d = 0; d < drafters_.size(); ++d) {
-    guard(d, [&](Drafter& drafter) { drafter.committed(subject, pass); });
+    guard(d, [&](Drafter& drafter) { drafter.committed(view, pass); });
   }
 }
 
@@ -94,36 +94,36 @@ void Speculator::passed(int rows, int sequences, double seconds, bool decoding_o
 
 // The last token of a text is sampled after all guesses, so it needs none.
 int Speculator::room(const Slot& slot, int sequence_rows) const {
-  const int left = slot.subject->most_tokens - static_cast<int>(slot.known) - 1;
+  const int left = slot.view->most_tokens - static_cast<int>(slot.known) - 1;
   return std::clamp(std::min(left, sequence_rows - 1), 0, kMostDepth);
 }
 
-void Speculator::propose(std::span<const Subject* const> subjects, int most_rows, int sequence_rows) {
+void Speculator::propose(std::span<const SequenceView* const> views, int most_rows, int sequence_rows) {
   const double begin = clock_();
-  count_ = subjects.size();
+  count_ = views.size();
   SLIP_CHECK(count_ <= slots_.size());
   sequence_rows_ = sequence_rows;
-  prospects_.resize(count_);
+  plans_.resize(count_);
   for (size_t i = 0; i < count_; ++i) {
-    const auto state = states_.find(subjects[i]->id);
+    const auto state = states_.find(views[i]->id);
     SLIP_CHECK(state != states_.end());
     Slot& slot = slots_[i];
-    slot.subject = subjects[i];
+    slot.view = views[i];
     slot.state = &state->second;
-    slot.known = subjects[i]->tokens->size();
+    slot.known = views[i]->tokens->size();
     slot.drafts.clear();
     slot.state->drafter = slot.state->then = -1;
     slot.state->own = 0;
-    prospects_[i].record = &state->second.record;
-    prospects_[i].offered = 0;
+    plans_[i].record = &state->second.record;
+    plans_[i].option_count = 0;
   }
   for (size_t d = 0; d < drafters_.size(); ++d) look_up(d, sequence_rows);
-  controller_.plan(prospects_, most_rows);
+  controller_.plan(plans_, most_rows);
   for (size_t d = 0; d < drafters_.size(); ++d) draft(d);
   for (size_t i = 0; i < count_; ++i) {
-    Verdict& verdict = prospects_[i].verdict;
-    if (verdict.drafter_index >= 0)
-      verdict.drafter = drafters_[static_cast<size_t>(verdict.drafter_index)]->name();
+    Decision& decision = plans_[i].decision;
+    if (decision.drafter_index >= 0)
+      decision.drafter = drafters_[static_cast<size_t>(decision.drafter_index)]->name();
     for (size_t d = 0; d < drafters_.size(); ++d) extend(d, i);
   }
   draft_seconds_ = clock_() - begin;
@@ -137,7 +137,7 @@ void Speculator::look_up(size_t drafter, int sequence_rows) {
   const auto proposals = std::span(lookups_[drafter]).first(lookup ? count_ : 0);
   for (size_t i = 0; i < proposals.size(); ++i) {
     Proposal& proposal = proposals[i];
-    proposal.subject = slots_[i].subject;
+    proposal.view = slots_[i].view;
     proposal.depth = std::min(most, room(slots_[i], sequence_rows));
     proposal.drafts.clear();
     proposal.match = 0;
@@ -148,14 +148,15 @@ void Speculator::look_up(size_t drafter, int sequence_rows) {
     if (dropped_[drafter]) return;
   }
   for (size_t i = 0; i < count_; ++i) {
-    Prospect& prospect = prospects_[i];
-    Offer offer{.drafter = static_cast<int>(drafter), .most = std::min(most, room(slots_[i], sequence_rows))};
+    DraftPlan& plan = plans_[i];
+    DraftOption option{.drafter = static_cast<int>(drafter),
+                       .most = std::min(most, room(slots_[i], sequence_rows))};
     if (lookup) {
       sanitise(proposals[i].drafts, 0, proposals[i].depth);
-      offer.match = match_class(proposals[i].match);
-      offer.most = static_cast<int>(proposals[i].drafts.size());
+      option.match = match_class(proposals[i].match);
+      option.most = static_cast<int>(proposals[i].drafts.size());
     }
-    if (offer.most > 0) prospect.offers[static_cast<size_t>(prospect.offered++)] = offer;
+    if (option.most > 0) plan.options[static_cast<size_t>(plan.option_count++)] = option;
   }
 }
 
@@ -164,16 +165,16 @@ void Speculator::draft(size_t drafter) {
   const bool lookup = drafters_[drafter]->effort() == Effort::kLookup;
   asked_.clear();
   for (size_t i = 0; i < count_; ++i) {
-    const Prospect& prospect = prospects_[i];
-    if (prospect.depth < 1 || prospect.chosen.drafter != static_cast<int>(drafter)) continue;
+    const DraftPlan& plan = plans_[i];
+    if (plan.depth < 1 || plan.chosen.drafter != static_cast<int>(drafter)) continue;
     if (lookup) {
       std::vector<int>& found = lookups_[drafter][i].drafts;
-      found.resize(std::min(found.size(), static_cast<size_t>(prospect.depth)));
+      found.resize(std::min(found.size(), static_cast<size_t>(plan.depth)));
       slots_[i].drafts = found;
     } else {
       Proposal& proposal = proposals_[asked_.size()];
-      proposal.subject = slots_[i].subject;
-      proposal.depth = prospect.depth;
+      proposal.view = slots_[i].view;
+      proposal.depth = plan.depth;
       proposal.drafts.clear();
       proposal.match = 0;
     }
@@ -184,9 +185,9 @@ void Speculator::draft(size_t drafter) {
   for (const size_t i : asked_) {
     State& state = *slots_[i].state;
     state.drafter = static_cast<int>(drafter);
-    state.match = prospects_[i].chosen.match;
+    state.match = plans_[i].chosen.match;
     state.own = static_cast<int>(slots_[i].drafts.size());
-    state.asked = prospects_[i].depth;
+    state.asked = plans_[i].depth;
   }
 }
 
@@ -199,15 +200,14 @@ void Speculator::ask(size_t drafter) {
   if (dropped_[drafter]) return;
   int steps = 1, rows = 0;
   for (size_t k = 0; k < asked_.size(); ++k) {
-    const Prospect& prospect = prospects_[asked_[k]];
+    const DraftPlan& plan = plans_[asked_[k]];
     std::vector<int>& drafts = proposals[k].drafts;
-    sanitise(drafts, 0, prospect.depth);
+    sanitise(drafts, 0, plan.depth);
     steps = std::max(steps, static_cast<int>(drafts.size()));
     rows += std::max(1, static_cast<int>(drafts.size()));
     slots_[asked_[k]].drafts = drafts;
     // Silence is as useless as a wrong guess, and took as long.
-    if (drafts.empty())
-      controller_.judged(*prospect.record, prospect.chosen.drafter, prospect.chosen.match, 1, 0);
+    if (drafts.empty()) controller_.judged(*plan.record, plan.chosen.drafter, plan.chosen.match, 1, 0);
   }
   controller_.drafted(static_cast<int>(drafter), static_cast<int>(asked_.size()), steps, rows, seconds);
 }
@@ -221,7 +221,7 @@ void Speculator::extend(size_t drafter, size_t index) {
   if (dropped_[drafter] || drafters_[drafter]->effort() != Effort::kLookup) return;
   if (depth == 0 || most < 1 || state.then >= 0 || state.drafter == static_cast<int>(drafter)) return;
   Proposal& proposal = proposals_[0];
-  proposal.subject = slot.subject;
+  proposal.view = slot.view;
   proposal.depth = most;
   proposal.drafts = slot.drafts;
   proposal.match = 0;
@@ -232,13 +232,13 @@ void Speculator::extend(size_t drafter, size_t index) {
                   proposal.drafts.begin() + std::min<ptrdiff_t>(depth, std::ssize(proposal.drafts))))
     return;
   sanitise(proposal.drafts, slot.drafts.size(), depth + most);
-  const Offer offer{.drafter = static_cast<int>(drafter),
-                    .match = match_class(proposal.match),
-                    .most = static_cast<int>(proposal.drafts.size()) - depth};
-  const int extra = controller_.extend(prospects_[index], offer, depth);
+  const DraftOption option{.drafter = static_cast<int>(drafter),
+                           .match = match_class(proposal.match),
+                           .most = static_cast<int>(proposal.drafts.size()) - depth};
+  const int extra = controller_.extend(plans_[index], option, depth);
   if (extra < 1) return;
-  state.then = offer.drafter;
-  state.then_match = offer.match;
+  state.then = option.drafter;
+  state.then_match = option.match;
   slot.drafts.assign(proposal.drafts.begin(), proposal.drafts.begin() + depth + extra);
 }
 
@@ -252,7 +252,7 @@ void Speculator::sanitise(std::vector<int>& drafts, size_t from, int most) const
 }
 
 void Speculator::restore_histories() {
-  for (size_t i = 0; i < count_; ++i) slots_[i].subject->tokens->resize(slots_[i].known);
+  for (size_t i = 0; i < count_; ++i) slots_[i].view->tokens->resize(slots_[i].known);
 }
 
 Guesses Speculator::guesses(size_t index) const {
@@ -264,8 +264,8 @@ Guesses Speculator::guesses(size_t index) const {
   return {.tokens = slot.drafts, .own = state.own, .by = name(state.drafter), .then = name(state.then)};
 }
 
-void Speculator::judged(const Subject& subject, int granted, const Outcome& outcome) {
-  const auto found = states_.find(subject.id);
+void Speculator::judged(const SequenceView& view, int granted, const Outcome& outcome) {
+  const auto found = states_.find(view.id);
   if (found == states_.end() || granted < 1) return;
   State& state = found->second;
   if (state.drafter >= 0 && state.own > 0) {

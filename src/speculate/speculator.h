@@ -45,22 +45,22 @@ class Speculator {
   size_t tap_floats() const { return tap_floats_; }
   bool reads_hidden() const { return reads_hidden_; }
 
-  /// The sequence was admitted. The subject must outlive it.
-  void begin(const Subject& subject);
+  /// The sequence was admitted. The view must outlive it.
+  void begin(const SequenceView& view);
   /// Guesses for sequences that are decoding; together they may bring `most_rows` rows to the pass, each at
-  /// most `sequence_rows`. guesses(i) is for subjects[i] and lives until the next call.
-  void propose(std::span<const Subject* const> subjects, int most_rows, int sequence_rows);
+  /// most `sequence_rows`. guesses(i) is for views[i] and lives until the next call.
+  void propose(std::span<const SequenceView* const> views, int most_rows, int sequence_rows);
   Guesses guesses(size_t index) const;
-  const Verdict& verdict(size_t index) const { return prospects_[index].verdict; }
+  const Decision& decision(size_t index) const { return plans_[index].decision; }
   /// Seconds the last propose() took.
   double draft_seconds() const { return draft_seconds_; }
 
   /// A pass is done: its seconds, and whether it had decoding sequences alone.
   void passed(int rows, int sequences, double seconds, bool decoding_only);
   /// What became of the first `granted` guesses of the last propose().
-  void judged(const Subject& subject, int granted, const Outcome& outcome);
+  void judged(const SequenceView& view, int granted, const Outcome& outcome);
   /// Rows were kept, of a prompt or of a round; not called for the last round of a sequence.
-  void committed(const Subject& subject, const Pass& pass);
+  void committed(const SequenceView& view, const Pass& pass);
   void settled(uint64_t id);
 
   /// Seconds of a plain pass over so many sequences, on average; 0 while unknown.
@@ -78,7 +78,7 @@ class Speculator {
     int then = -1, then_match = 0;
   };
   struct Slot {
-    const Subject* subject = nullptr;
+    const SequenceView* view = nullptr;
     State* state = nullptr;
     size_t known = 0;         // tokens
     std::vector<int> drafts;  // the result
@@ -104,12 +104,12 @@ class Speculator {
   std::unordered_map<uint64_t, State> states_;
   std::vector<std::string> failures_;
 
-  // Of the round at hand; index i belongs to subjects[i].
+  // Of the round at hand; index i belongs to views[i].
   size_t count_ = 0;
   int sequence_rows_ = 0;
   double draft_seconds_ = 0;
   std::vector<Slot> slots_;
-  std::vector<Prospect> prospects_;
+  std::vector<DraftPlan> plans_;
   std::vector<std::vector<Proposal>> lookups_;  // per drafter
   std::vector<Proposal> proposals_;             // to one drafter
   std::vector<size_t> asked_;                   // whose they are

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "speculate/decision.h"
 #include "speculate/drafter.h"
-#include "speculate/verdict.h"
 
 namespace slip::speculate {
 
@@ -29,7 +29,7 @@ struct Statistics {
   // Of rounds in which nobody read a prompt: what they took, and what plain decoding would have taken for the
   // same tokens, by the plain passes measured in this process.
   double compared_s = 0, plain_s = 0;
-  Verdict verdict;  // of the last round that says something
+  Decision decision;  // of the last round that says something
 
   double tokens_per_pass() const { return rounds == 0 ? 0 : static_cast<double>(committed) / rounds; }
   double acceptance() const { return drafted == 0 ? 0 : static_cast<double>(accepted) / drafted; }
@@ -47,7 +47,7 @@ struct Statistics {
     ++accepted_at[at];
     ++own.accepted;
   }
-  /// Takes another sequence's in; the verdict is that of the newer one.
+  /// Takes another sequence's in; the decision is that of the newer one.
   void add(const Statistics& other) {
     rounds += other.rounds;
     committed += other.committed;
@@ -68,7 +68,7 @@ struct Statistics {
     verify_s += other.verify_s;
     compared_s += other.compared_s;
     plain_s += other.plain_s;
-    verdict = other.verdict;
+    decision = other.decision;
   }
   ByDrafter& of(const char* drafter) {
     for (ByDrafter& own : by) {

@@ -35,10 +35,10 @@ int PlaceChain::newest(std::span<const int> tail) const {
   return newest_[bucket(tail)];
 }
 
-void SuffixDrafter::begin(const Subject& subject) {
+void SuffixDrafter::begin(const SequenceView& view) {
   const auto place = texts_.emplace(
-      subject.id, Text{.few = {kLeastMatch, subject.most_tokens}, .many = {kLongMatch, subject.most_tokens}});
-  catch_up(place.first->second, *subject.tokens);
+      view.id, Text{.few = {kLeastMatch, view.most_tokens}, .many = {kLongMatch, view.most_tokens}});
+  catch_up(place.first->second, *view.tokens);
 }
 
 // Only places with a successor are added: there must be something to copy.
@@ -49,9 +49,9 @@ void SuffixDrafter::catch_up(Text& text, std::span<const int> tokens) {
   }
 }
 
-void SuffixDrafter::committed(const Subject& subject, const Pass&) {
-  const auto text = texts_.find(subject.id);
-  if (text != texts_.end()) catch_up(text->second, *subject.tokens);
+void SuffixDrafter::committed(const SequenceView& view, const Pass&) {
+  const auto text = texts_.find(view.id);
+  if (text != texts_.end()) catch_up(text->second, *view.tokens);
 }
 
 SuffixDrafter::Match SuffixDrafter::longest(const PlaceChain& chain, std::span<const int> tokens) {
@@ -76,10 +76,10 @@ void SuffixDrafter::propose(std::span<Proposal> proposals) {
 
 void SuffixDrafter::propose(Proposal& proposal) const {
   proposal.match = 0;
-  const auto text = texts_.find(proposal.subject->id);
+  const auto text = texts_.find(proposal.view->id);
   if (text == texts_.end() || proposal.depth <= 0) return;
   // Given guesses and copied ones join the text for the time of the call; it has room for them.
-  std::vector<int>& tokens = *proposal.subject->tokens;
+  std::vector<int>& tokens = *proposal.view->tokens;
   const size_t known = tokens.size();
   tokens.insert(tokens.end(), proposal.drafts.begin(), proposal.drafts.end());
   Match match = longest(text->second.many, tokens);

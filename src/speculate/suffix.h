@@ -52,9 +52,9 @@ class SuffixDrafter final : public Drafter {
   int most_drafts() const override { return kMostDepth; }
   size_t bytes_at(int most_tokens) const override { return 2 * PlaceChain::bytes_at(most_tokens); }
 
-  void begin(const Subject& subject) override;
+  void begin(const SequenceView& view) override;
   void propose(std::span<Proposal> proposals) override;
-  void committed(const Subject& subject, const Pass& pass) override;
+  void committed(const SequenceView& view, const Pass& pass) override;
   void settled(uint64_t id) override { texts_.erase(id); }
 
  private:

@@ -10,7 +10,7 @@
 namespace slip::text {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr std::string_view kCall = "call:";
 constexpr int kMostStarts = 8;

@@ -18,7 +18,7 @@ namespace slip::text {
 struct ParsedCall {
   size_t begin = 0;  // where the call starts; what stands before it is text
   std::string name;
-  nlohmann::json arguments;  // an object
+  nlohmann::ordered_json arguments;  // an object, its keys in the order written
 };
 
 /// `quotes`: ascending offsets in `text` at which the token <|"|> is spelled. Nothing when it is no call.

@@ -74,15 +74,16 @@ ToolCall read_call(const json& call, const std::string& where) {
   ToolCall read{.id = string_field(call, "id", where), .name = name_field(function, where)};
   const auto found = function.find("arguments");
   if (found == function.end() || found->is_null()) return read;
+  if (!found->is_object() && !found->is_string())
+    fail_usage("{}: \"arguments\" must be an object or a string", where);
+  check_depth(*found, where + ".arguments");  // before it is copied, which goes as deep as it is nested
   read.arguments = *found;
   // OpenAI's clients send the object as a string of JSON.
   if (found->is_string()) {
     json parsed = json::parse(found->get_ref<const std::string&>(), nullptr, false);
     if (parsed.is_object()) read.arguments = std::move(parsed);
-  } else if (!found->is_object()) {
-    fail_usage("{}: \"arguments\" must be an object or a string", where);
+    check_depth(read.arguments, where + ".arguments");
   }
-  check_depth(read.arguments, where + ".arguments");
   return read;
 }
 

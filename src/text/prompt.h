@@ -37,6 +37,7 @@ inline constexpr std::string_view kImage = "<|image|>";
 inline constexpr std::string_view kAudio = "<|audio|>";
 inline constexpr std::string_view kVideo = "<|video|>";
 inline constexpr std::string_view kEos = "<eos>";
+inline constexpr std::string_view kUnknown = "<unk>";
 }  // namespace mark
 
 class PromptWriter {

@@ -49,7 +49,7 @@ void ReplyParser::feed(ReplyToken token, std::vector<ReplyEvent>& out) {
 void ReplyParser::text(std::string_view words, std::vector<ReplyEvent>& out) {
   if (words.empty()) return;
   switch (state_) {
-    case State::kAnswer: return give(Kind::kAnswer, words, out);
+    case State::kAnswer: return give(Kind::kText, words, out);
     case State::kLabel: return label(words, out);
     case State::kReasoning: return reasoning(words, out);
     case State::kCall: held_ += words; return;
@@ -124,17 +124,28 @@ void ReplyParser::control_in_call(int id, std::string_view spelled, std::vector<
 }
 
 void ReplyParser::end_call(std::string_view spelled_end, std::vector<ReplyEvent>& out) {
-  const Kind kind = around_call_ == State::kAnswer ? Kind::kAnswer : Kind::kReasoning;
+  const Kind kind = around_call_ == State::kAnswer ? Kind::kText : Kind::kReasoning;
   if (auto call = parse_call(held_, quotes_)) {
     give(kind, std::string_view(held_).substr(0, call->begin), out);
-    out.push_back(
-        {Kind::kToolCall, held_.substr(call->begin), std::move(call->name), std::move(call->arguments)});
+    std::string arguments =
+        call->arguments.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    out.push_back({Kind::kToolCall, held_.substr(call->begin), std::move(call->name), std::move(arguments)});
   } else {
     give(kind, std::string(mark::kToolCall).append(held_).append(spelled_end), out);
   }
   held_.clear();
   quotes_.clear();
   state_ = around_call_;
+}
+
+Place ReplyParser::place() const {
+  switch (state_) {
+    case State::kAnswer: return Place::kText;
+    case State::kLabel: return Place::kNone;
+    case State::kReasoning: return Place::kReasoning;
+    case State::kCall: return Place::kToolCall;
+  }
+  return Place::kNone;
 }
 
 void ReplyParser::finish(std::vector<ReplyEvent>& out) {

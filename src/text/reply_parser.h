@@ -10,24 +10,15 @@
 // Inside a string of a call only <|"|> and the tokens that end a reply count. Cost: a copy of the text.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/reply_event.h"
 #include "text/tokenizer.h"
 
 namespace slip::text {
-
-struct ReplyEvent {
-  enum class Kind { kReasoning, kAnswer, kToolCall };
-  Kind kind = Kind::kAnswer;
-  std::string text = {};  // of a call: what the model wrote, from "call:" to the brace
-  std::string name = {};
-  nlohmann::json arguments = {};
-  bool operator==(const ReplyEvent&) const = default;
-};
 
 /// Ids of the tokens that matter; -1 where the tokenizer has none.
 struct ReplyTokens {
@@ -55,6 +46,8 @@ class ReplyParser {
   /// Appends what has become certain to `out`; text that goes on from the last event there is added to it.
   void feed(ReplyToken token, std::vector<ReplyEvent>& out);
   void feed(std::span<const ReplyToken> tokens, std::vector<ReplyEvent>& out);
+  /// Where text written now lands; inside a call that is not complete yet, kToolCall.
+  Place place() const;
   /// The reply has ended: gives out what was held back. The parser then expects an answer.
   void finish(std::vector<ReplyEvent>& out);
 

@@ -3,22 +3,28 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/vision_encoder.h"
-#include "checkpoint/synthetic.h"
-#include "checkpoint/synthetic_vision.h"
 #include "support/count_allocations.h"
+#include "synth/synthetic.h"
+#include "synth/synthetic_vision.h"
 
 namespace slip::backend::cpu {
 namespace {
 
 TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
+  const CpuOptions shipped;
+  ASSERT_EQ(shipped.activations, ActivationMode::kInt16);
   for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
-    for (const int bits : {4, 16}) {
-      checkpoint::SynthOptions synth;
+    for (const auto& [bits, mode] : {std::pair{4, shipped.activations},
+                                     {16, shipped.activations},
+                                     {4, ActivationMode::kInt8},
+                                     {4, ActivationMode::kFloat}}) {
+      synth::SynthOptions synth;
       synth.shape = shape;
       synth.bits = bits;
-      const auto checkpoint = checkpoint::synthesize(synth);
+      const auto checkpoint = synth::synthesize(synth);
       CpuOptions options;
       options.threads = 2;
+      options.activations = mode;
       const auto backend = load(checkpoint->config, checkpoint->weights, options);
       const auto cache = backend->new_cache();
       cache->reserve(600);
@@ -43,11 +49,11 @@ TEST(Allocation, none_happens_inside_a_step_of_any_architecture) {
 
 TEST(Allocation, none_happens_inside_a_draft_step) {
   for (const char* shape : {"tiny-e2b", "tiny-dense"}) {  // a head of centroids, a dense one
-    checkpoint::SynthOptions synth;
+    synth::SynthOptions synth;
     synth.shape = shape;
     synth.assistant_bits = 8;
-    const auto checkpoint = checkpoint::synthesize(synth);
-    const auto made = checkpoint::synthesize_assistant(synth);
+    const auto checkpoint = synth::synthesize(synth);
+    const auto made = synth::synthesize_assistant(synth);
     CpuOptions options;
     options.threads = 2;
     const auto backend = load(checkpoint->config, checkpoint->weights, options);
@@ -71,7 +77,7 @@ TEST(Allocation, none_happens_inside_a_draft_step) {
 
 TEST(Allocation, none_happens_inside_a_slice_of_a_vision_tower) {
   for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-unified"}) {
-    const auto vision = checkpoint::synthesize_vision(shape);
+    const auto vision = synth::synthesize_vision(shape);
     const int side = 12, values = vision->config.patch_values();
     const std::vector<float> patches(static_cast<size_t>(side * side * values), 0.25f);
     std::vector<int32_t> positions;

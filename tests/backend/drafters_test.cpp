@@ -10,12 +10,12 @@
 #include "base/noise.h"
 #include "checkpoint/dflash.h"
 #include "checkpoint/requantise.h"
-#include "checkpoint/synthetic.h"
 #include "checkpoint/tiny_drafters.h"
 #include "reference/assistant.h"
 #include "reference/dflash.h"
 #include "reference/golden.h"
 #include "support/draft_fixture.h"
+#include "synth/synthetic.h"
 
 namespace slip::backend::cpu {
 namespace {

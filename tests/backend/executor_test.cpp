@@ -3,16 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
-#include "checkpoint/synthetic.h"
 #include "reference/forward.h"
+#include "support/compare.h"
 #include "support/memory_tensor.h"
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
+#include "synth/synthetic.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -44,10 +44,10 @@ std::vector<Subject> subjects() {
 }
 
 std::unique_ptr<checkpoint::Checkpoint> make_checkpoint(const Subject& subject) {
-  checkpoint::SynthOptions options;
+  synth::SynthOptions options;
   options.shape = subject.shape;
   options.bits = subject.bits;
-  return checkpoint::synthesize(options);
+  return synth::synthesize(options);
 }
 
 /// Sequences on one backend, fed with their own token streams.
@@ -149,15 +149,7 @@ class Harness {
   std::unique_ptr<ObservableBackend> backend_;
 };
 
-void expect_same_bits(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& want,
-                      const std::string& what) {
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (got[i].empty()) continue;
-    ASSERT_EQ(got[i].size(), want[i].size());
-    ASSERT_EQ(std::memcmp(got[i].data(), want[i].data(), got[i].size() * sizeof(float)), 0)
-        << what << ", position " << i;
-  }
-}
+using test::expect_same_bits;
 
 class Executor : public testing::TestWithParam<Subject> {};
 INSTANTIATE_TEST_SUITE_P(Models, Executor, testing::ValuesIn(subjects()),
@@ -225,16 +217,6 @@ TEST_P(Executor, computes_the_same_bits_with_any_number_of_threads) {
   expect_same_bits(a.logits, b.logits, "threads");
 }
 
-/// Largest difference over the largest magnitude, for one phase's output.
-double phase_error(const std::vector<float>& got, const std::vector<float>& want) {
-  double difference = 0, size = 1e-6;
-  for (size_t i = 0; i < want.size(); ++i) {
-    difference = std::max(difference, static_cast<double>(std::abs(got[i] - want[i])));
-    size = std::max(size, static_cast<double>(std::abs(want[i])));
-  }
-  return difference / size;
-}
-
 TEST_P(Executor, agrees_with_the_reference_after_every_phase) {
   const Subject& subject = GetParam();
   // Eight bits are too coarse to follow through layers that choose experts and sharpen attention; the product
@@ -267,7 +249,7 @@ TEST_P(Executor, agrees_with_the_reference_after_every_phase) {
     harness.step({{&mine, 1}});
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) {
-      ASSERT_LT(phase_error(got[i], want[i]), bound(program.phases[i]))
+      ASSERT_LT(test::peak_error(got[i], want[i]), bound(program.phases[i]))
           << "position " << position << ", phase " << model::name_of(program.phases[i].kind) << " of layer "
           << program.phases[i].layer;
     }
@@ -288,7 +270,7 @@ TEST(ExecutorTargets, every_instruction_set_agrees_with_the_reference_and_with_i
       harness.feed(alone, 30, 1);
       for (int i = static_cast<int>(want.size()); i < 30; ++i)
         want.push_back(forward.step(sequence, harness.token(5, i)).logits);
-      EXPECT_LT(phase_error(alone.logits.back(), want.back()), 3e-2);
+      EXPECT_LT(test::peak_error(alone.logits.back(), want.back()), 3e-2);
       harness.feed(together, 30, 7);
       expect_same_bits(together.logits, alone.logits, shape);
     });
@@ -312,11 +294,12 @@ TEST(ExecutorInput, an_embedding_in_a_rows_place_agrees_with_the_reference) {
   std::vector<Row> rows(2);
   rows[0].token = 3;
   rows[1].position = 1;
-  rows[1].embedding = embedding.data();
+  const HostSoftRows soft(embedding, harness.config().hidden);
+  rows[1].soft = &soft;
   kv::Cache* caches[] = {cache.get()};
   const Output out = harness.backend().run({rows, caches});
   const std::vector<float> got(out.logits + harness.config().vocab, out.logits + 2 * harness.config().vocab);
-  EXPECT_LT(phase_error(got, want.logits), 2e-4);
+  EXPECT_LT(test::peak_error(got, want.logits), 2e-4);
 }
 
 TEST(ExecutorLength, many_pages_of_keys_agree_with_the_reference_and_with_every_width) {
@@ -335,7 +318,7 @@ TEST(ExecutorLength, many_pages_of_keys_agree_with_the_reference_and_with_every_
     reference::Sequence sequence;
     reference::Result last;
     for (int i = 0; i < kTokens; ++i) last = forward.step(sequence, harness.token(5, i));
-    EXPECT_LT(phase_error(chunked.logits.back(), last.logits), 1e-3) << shape;
+    EXPECT_LT(test::peak_error(chunked.logits.back(), last.logits), 1e-3) << shape;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backend/cpu/rows.h"
+#include "support/compare.h"
 #include "support/memory_tensor.h"
 #include "support/simd_targets.h"
 
@@ -109,14 +110,7 @@ class Product {
   Rows rows_;
 };
 
-double relative_error(const std::vector<float>& got, const std::vector<double>& want) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    difference += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(difference / size);
-}
+using test::relative_error;
 
 class Matmul : public testing::TestWithParam<Format> {};
 INSTANTIATE_TEST_SUITE_P(Formats, Matmul, testing::ValuesIn(kFormats), [](const auto& test) {

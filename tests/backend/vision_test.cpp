@@ -9,12 +9,12 @@
 
 #include "backend/cpu/dot_rows.h"
 #include "base/error.h"
-#include "checkpoint/synthetic_vision.h"
 #include "checkpoint/vision.h"
 #include "reference/golden.h"
 #include "reference/vision.h"
 #include "support/memory_tensor.h"
 #include "support/simd_targets.h"
+#include "synth/synthetic_vision.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -118,7 +118,7 @@ std::vector<std::vector<Row>> observed(ObservableEncoder& encoder, const Picture
   return fields;
 }
 
-void compare_with_reference(const checkpoint::SyntheticVision& vision, const Picture& picture,
+void compare_with_reference(const synth::SyntheticVision& vision, const Picture& picture,
                             ActivationMode mode) {
   ThreadPool pool(2);
   const auto encoder = load_vision(pool, options_of(mode), vision.config, vision.weights);
@@ -138,7 +138,7 @@ void compare_with_reference(const checkpoint::SyntheticVision& vision, const Pic
 TEST(CpuVision, every_phase_of_every_tower_agrees_with_the_reference) {
   for (const char* shape : kShapes) {
     SCOPED_TRACE(shape);
-    const auto vision = checkpoint::synthesize_vision(shape);
+    const auto vision = synth::synthesize_vision(shape);
     // Neither counts of patches nor of keys are round, and 351 patches are more than one tile of keys.
     for (const auto& [columns, rows] : {std::pair(39, 9), std::pair(3, 3), std::pair(6, 15)}) {
       SCOPED_TRACE(columns);
@@ -150,7 +150,7 @@ TEST(CpuVision, every_phase_of_every_tower_agrees_with_the_reference) {
 }
 
 TEST(CpuVision, every_instruction_set_agrees_with_the_reference) {
-  const auto vision = checkpoint::synthesize_vision("tiny-dense");
+  const auto vision = synth::synthesize_vision("tiny-dense");
   const Picture picture(vision->config, 9, 6);
   test::for_each_simd_target([&] {
     compare_with_reference(*vision, picture, ActivationMode::kFloat);
@@ -177,7 +177,7 @@ TEST(CpuVision, sees_what_transformers_sees_in_every_golden_case) {
 
 TEST(CpuVision, an_image_gives_the_same_bits_in_slices_of_any_length_and_on_any_number_of_threads) {
   for (const char* shape : kShapes) {
-    const auto vision = checkpoint::synthesize_vision(shape);
+    const auto vision = synth::synthesize_vision(shape);
     const Picture picture(vision->config, 18, 21);
     for (const auto mode : {ActivationMode::kFloat, ActivationMode::kInt8}) {
       std::vector<Row> first;
@@ -196,7 +196,7 @@ TEST(CpuVision, an_image_gives_the_same_bits_in_slices_of_any_length_and_on_any_
 
 TEST(CpuVision, an_image_gives_the_same_bits_alone_and_among_31_others) {
   for (const char* shape : kShapes) {
-    const auto vision = checkpoint::synthesize_vision(shape);
+    const auto vision = synth::synthesize_vision(shape);
     const Picture picture(vision->config, 9, 15, 77);
     ThreadPool pool(2);
     const auto alone = load_vision(pool, {}, vision->config, vision->weights);
@@ -217,7 +217,7 @@ TEST(CpuVision, an_image_gives_the_same_bits_alone_and_among_31_others) {
 }
 
 TEST(CpuVision, infinities_in_one_image_do_not_reach_the_next) {
-  const auto vision = checkpoint::synthesize_vision("tiny-dense");
+  const auto vision = synth::synthesize_vision("tiny-dense");
   const Picture picture(vision->config, 9, 3);
   ThreadPool pool(1);
   for (const auto mode : {ActivationMode::kFloat, ActivationMode::kInt8}) {
@@ -231,7 +231,7 @@ TEST(CpuVision, infinities_in_one_image_do_not_reach_the_next) {
 }
 
 TEST(CpuVision, short_slices_do_a_small_part_of_the_work) {
-  const auto vision = checkpoint::synthesize_vision("tiny-dense");
+  const auto vision = synth::synthesize_vision("tiny-dense");
   const Picture picture(vision->config, 36, 36);
   ThreadPool pool(2);
   const auto encoder = load_vision(pool, {}, vision->config, vision->weights);
@@ -249,7 +249,7 @@ TEST(CpuVision, short_slices_do_a_small_part_of_the_work) {
 }
 
 TEST(CpuVision, a_quantised_projection_is_read_as_it_is) {
-  auto vision = checkpoint::synthesize_vision("tiny-dense");
+  auto vision = synth::synthesize_vision("tiny-dense");
   // The affine codes need columns that divide by the group: 100 do not, so the tower is made wider here.
   const test::OwnedMatrix affine =
       test::random_affine_matrix(8, 32, tensor::DType::kBf16, vision->config.text_hidden, 128, 5);
@@ -283,7 +283,7 @@ TEST(CpuVision, a_quantised_projection_is_read_as_it_is) {
 }
 
 TEST(CpuVision, an_image_that_does_not_fit_is_refused) {
-  const auto vision = checkpoint::synthesize_vision("tiny-e2b");  // 40 positions
+  const auto vision = synth::synthesize_vision("tiny-e2b");  // 40 positions
   ThreadPool pool(1);
   const auto encoder = load_vision(pool, {}, vision->config, vision->weights);
   const auto expect_refused = [&](const EncoderInput& input) {

@@ -53,7 +53,7 @@ TEST(Buffer, memory_that_cannot_be_had_is_an_error_that_says_for_what) {
 /// A layout that is written once and carved twice.
 struct Layout {
   explicit Layout(Carver& carver)
-      : a(carver.take<char>(3)), b(carver.take<double>(5)), c(carver.take<char>(1)) {}
+      : a(carver.allocate<char>(3)), b(carver.allocate<double>(5)), c(carver.allocate<char>(1)) {}
   char* a;
   double* b;
   char* c;

@@ -85,12 +85,29 @@ TEST(ThreadPool, threads_that_went_to_sleep_wake_up_for_the_next_run) {
   EXPECT_EQ(calls.load(), 10);
 }
 
-TEST(ThreadPool, a_pool_can_end_while_its_threads_spin_or_sleep) {
-  for (int i = 0; i < 20; ++i) {
-    ThreadPool pool(3);
-    if (i % 2 == 0) pool.run([](int) {});
-    if (i % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+// Lives as long as the thread that made it.
+class Presence {
+ public:
+  static inline std::atomic<int> begun = 0, alive = 0;
+  Presence() { ++begun, ++alive; }
+  ~Presence() { --alive; }
+};
+
+TEST(ThreadPool, a_pool_that_ends_while_its_threads_spin_or_sleep_ends_them) {
+  constexpr int kPools = 20;
+  for (int i = 0; i < kPools; ++i) {
+    {
+      const ThreadPool never_runs(3);
+      ThreadPool pool(3);
+      pool.run([](int thread) {
+        if (thread > 0) thread_local const Presence presence;
+      });
+      EXPECT_EQ(Presence::alive.load(), 2);
+      if (i % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(Presence::alive.load(), 0);
   }
+  EXPECT_EQ(Presence::begun.load(), 2 * kPools);
 }
 
 TEST(ThreadPool, there_is_at_least_one_thread_by_default) {

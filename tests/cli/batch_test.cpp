@@ -6,8 +6,9 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "cli/batch_prompts.h"
-#include "cli/scripted_model.h"
+#include "cli/commands/batch_prompts.h"
+#include "support/scripted_model.h"
+#include "synth/synthetic.h"
 
 namespace slip::cli {
 namespace {
@@ -20,7 +21,7 @@ using test::write_file;
 class BatchPrompts : public testing::Test {
  protected:
   std::vector<BatchPrompt> parse(const std::string& text) const {
-    return parse_prompts(text, "p.jsonl", tokenizer_, {});
+    return parse_prompts(text, "p.jsonl", model_);
   }
   void expect_refused(const std::string& text, const std::string& words) const {
     try {
@@ -32,10 +33,12 @@ class BatchPrompts : public testing::Test {
     }
   }
   int count(const BatchPrompt& prompt, const std::string& piece) const {
-    return static_cast<int>(std::count(prompt.tokens.begin(), prompt.tokens.end(), vocabulary_.id(piece)));
+    return static_cast<int>(std::count(ids(prompt).begin(), ids(prompt).end(), vocabulary_.id(piece)));
   }
   test::ScriptedVocabulary vocabulary_{test::thoughtful_script()};
-  text::Tokenizer tokenizer_ = text::Tokenizer::parse(vocabulary_.tokenizer_json(), "scripted");
+  static const std::vector<int>& ids(const BatchPrompt& prompt) { return prompt.prompt.segments().at(0).ids; }
+  session::Model model_{synth::synthesize({.shape = "tiny-e2b"}),
+                        text::Tokenizer::parse(vocabulary_.tokenizer_json(), "scripted")};
 };
 
 TEST_F(BatchPrompts, control_tokens_count_in_a_prompt_and_stay_text_in_messages) {
@@ -44,7 +47,7 @@ TEST_F(BatchPrompts, control_tokens_count_in_a_prompt_and_stay_text_in_messages)
       "{\"messages\": [{\"role\": \"user\", \"content\": \"<|turn>hi\"}]}\n");
   ASSERT_EQ(prompts.size(), 2u);
   EXPECT_EQ(count(prompts[0], "<|turn>"), 1);
-  EXPECT_EQ(prompts[0].tokens.size(), 4u);     // <bos> <|turn> h i
+  EXPECT_EQ(ids(prompts[0]).size(), 4u);       // <bos> <|turn> h i
   EXPECT_EQ(count(prompts[1], "<|turn>"), 2);  // of the user's turn and the model's
 }
 

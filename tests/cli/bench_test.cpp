@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/program.h"
+#include "support/program.h"
 
 namespace slip::cli {
 namespace {

@@ -1,10 +1,10 @@
-#include "cli/bench_trace.h"
+#include "cli/commands/bench_trace.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/program.h"
+#include "support/program.h"
 
 namespace slip::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/closest.h"
+#include "cli/terminal/closest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,7 @@
-// The demonstration model: where it is looked for, and that it is used, and said to be used, when none is
-// named.
-#include "cli/default_model.h"
-
+// The demonstration model is used, and said to be used, when none is named.
 #include <gtest/gtest.h>
 
-#include "base/error.h"
-#include "cli/scripted_model.h"
+#include "support/scripted_model.h"
 
 namespace slip::cli {
 namespace {
@@ -13,39 +9,6 @@ namespace {
 namespace fs = std::filesystem;
 using test::Result;
 using test::TemporaryFolder;
-
-void make_model(const TemporaryFolder& folder, const std::string& place) {
-  fs::create_directories(folder.path(place));
-  test::write_file(folder.path(place + "/config.json"), "{}");
-}
-
-TEST(DefaultModel, is_found_above_the_program) {
-  const TemporaryFolder folder;
-  make_model(folder, "models/tiny");
-  const std::string place = folder.path("models/tiny");
-  EXPECT_EQ(find_default_model(folder.path("slipstream")), place);
-  EXPECT_EQ(find_default_model(folder.path("build/release/slipstream")), place);
-  EXPECT_EQ(find_default_model(folder.path("a/b/c/slipstream")), place);
-}
-
-TEST(DefaultModel, is_found_where_it_is_installed) {
-  const TemporaryFolder folder;
-  make_model(folder, "usr/share/slipstream/models/tiny");
-  EXPECT_EQ(find_default_model(folder.path("usr/bin/slipstream")),
-            folder.path("usr/share/slipstream/models/tiny"));
-}
-
-TEST(DefaultModel, an_empty_folder_is_no_model) {
-  const TemporaryFolder folder;
-  fs::create_directories(folder.path("models/tiny"));
-  EXPECT_EQ(find_default_model(folder.path("bin/slipstream")), "");
-}
-
-TEST(DefaultModel, leaves_a_named_model_alone) {
-  ModelOptions options{"mine"};
-  EXPECT_EQ(use_default_model(options), "");
-  EXPECT_EQ(options.model, "mine");
-}
 
 /// A copy of the program in a folder of its own, with the model in the box or without.
 class Boxed : public testing::Test {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/program.h"
+#include "support/program.h"
 
 namespace slip::cli {
 namespace {

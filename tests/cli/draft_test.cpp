@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/draft_colours.h"
-#include "cli/program.h"
+#include "cli/terminal/draft_colours.h"
+#include "support/program.h"
 
 namespace slip::cli {
 namespace {

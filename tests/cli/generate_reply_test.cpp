@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/scripted_model.h"
+#include "support/scripted_model.h"
 
 namespace slip::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/program.h"
-#include "cli/statistics.h"
+#include "session/statistics.h"
+#include "support/program.h"
 
 namespace slip::cli {
 namespace {

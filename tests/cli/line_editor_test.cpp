@@ -1,10 +1,10 @@
 // The line editor as a state: keys in, text and cursor out. No terminal is involved.
-#include "cli/line_editor.h"
+#include "cli/terminal/line_editor.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/display_width.h"
-#include "cli/line_layout.h"
+#include "cli/terminal/display_width.h"
+#include "cli/terminal/line_layout.h"
 #include "text/utf8.h"
 
 namespace slip::cli {

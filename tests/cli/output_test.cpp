@@ -1,8 +1,8 @@
-#include "cli/output.h"
+#include "cli/terminal/output.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/progress_bar.h"
+#include "cli/terminal/progress_bar.h"
 
 namespace slip::cli {
 namespace {

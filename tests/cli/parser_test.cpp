@@ -1,4 +1,4 @@
-#include "cli/parser.h"
+#include "cli/flags/parser.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // The program as a person meets it: help, typos, exit codes, and that stdout carries nothing but the answer.
-#include "cli/program.h"
+#include "support/program.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/commands/command.h"
 
 namespace slip::cli {
 namespace {

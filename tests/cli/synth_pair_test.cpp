@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "cli/program.h"
+#include "support/program.h"
 
 namespace slip::cli {
 namespace {

@@ -43,7 +43,7 @@ TEST_P(CudaBrief, AChainGivesTheBitsOfSingleSteps) {
   const test::TargetText text(*backend, 5, 9);
   const DrawRule greedy;
   AssistantRow row = test::row_for(text, text.hidden.data(), 17);
-  row.best = 3;
+  row.candidates = 3;
   row.draw = &greedy;
   const auto chain = network->chain({&row, 1}, 2);
   ASSERT_EQ(chain.size(), 2u);

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/cuda_drafters.h"
 #include "cuda/pair_fixture.h"
-#include "sample/enough.h"
+#include "sample/candidates.h"
 #include "sample/sampler.h"
 #include "speculate/mtp.h"
 #include "support/best_tokens.h"
@@ -153,11 +153,11 @@ TEST_F(CudaNextDraft, DrawsWhatTheSamplerDraws) {
       }
       options[n].seed = static_cast<uint64_t>(draw / 2);
       drawings.push_back(drawing_of(rule_for(options[n], 100 + draw), kVocab));
-      lists.push_back(test::best_tokens(rows[n], sample::enough(options[n], 0)));
+      lists.push_back(test::best_tokens(rows[n], sample::candidates_needed(options[n], 0, 0)));
     }
     const std::vector<int> got = next(lists, drawings, table, turn);
     for (size_t n = 0; n < options.size(); ++n) {
-      const int want = sampler.sample(rows[n], {}, options[n], 100 + draw + turn).token;
+      const int want = sampler.sample(rows[n], {.position = 100 + draw + turn}, options[n]).token;
       EXPECT_EQ(got[n], want) << "draw " << draw << ", options " << n;
       others += want != lists[n].tokens[0].id ? 1 : 0;
     }
@@ -228,7 +228,7 @@ TEST_P(CudaChainOf, GivesEveryStepTheBitsOfSingleSteps) {
     std::vector<AssistantRow> rows;
     for (size_t i = 0; i < count; ++i) {
       rows.push_back(test::row_for(texts[i], texts[i].hidden.data(), 17 + static_cast<int>(i)));
-      rows[i].best = std::vector{1, 40, 3}[i];
+      rows[i].candidates = std::vector{1, 40, 3}[i];
       rows[i].draw = &rules[i];
     }
     for (const int depth : {3, 1, 4}) {  // shorter ones between longer ones
@@ -272,16 +272,16 @@ struct Line {
       : text(backend, id, length), sampling(options) {
     for (int i = 0; i <= length; ++i) tokens.push_back(test::token_at(backend.config(), id, i));
     tokens.reserve(static_cast<size_t>(length) + 64);
-    subject = {.id = id,
-               .tokens = &tokens,
-               .most_tokens = length + 64,
-               .cache = text.cache.get(),
-               .sampling = &sampling};
+    view = {.id = id,
+            .tokens = &tokens,
+            .most_tokens = length + 64,
+            .cache = text.cache.get(),
+            .sampling = &sampling};
   }
   TargetText text;
   sample::Options sampling;
   std::vector<int> tokens;
-  speculate::Subject subject;
+  speculate::SequenceView view;
 };
 
 std::vector<std::vector<int>> guesses_of(Assistant& network, std::vector<std::unique_ptr<Line>>& lines,
@@ -289,9 +289,9 @@ std::vector<std::vector<int>> guesses_of(Assistant& network, std::vector<std::un
   speculate::MtpDrafter drafter(network);
   std::vector<speculate::Proposal> proposals;
   for (size_t i = 0; i < lines.size(); ++i) {
-    drafter.begin(lines[i]->subject);
-    drafter.committed(lines[i]->subject, {.rows = 1, .kept = 1, .hidden = lines[i]->text.hidden.data()});
-    proposals.push_back({.subject = &lines[i]->subject, .depth = depths[i], .drafts = {}});
+    drafter.begin(lines[i]->view);
+    drafter.committed(lines[i]->view, {.rows = 1, .kept = 1, .hidden = lines[i]->text.hidden.data()});
+    proposals.push_back({.view = &lines[i]->view, .depth = depths[i], .drafts = {}});
   }
   drafter.propose(proposals);
   std::vector<std::vector<int>> guesses;

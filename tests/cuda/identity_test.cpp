@@ -31,13 +31,13 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaIdentityOf,
                          });
 
 TEST_P(CudaIdentityOf, SpeculationCannotBeSeen) {
-  checkpoint::SynthOptions options;
+  synth::SynthOptions options;
   options.shape = GetParam();
   options.acceptance = 0.7;
-  const auto target = checkpoint::synthesize(options);
-  const auto assistant = checkpoint::synthesize_assistant(options);
+  const auto target = synth::synthesize(options);
+  const auto assistant = synth::synthesize_assistant(options);
   options.acceptance = 0;
-  const auto liar = checkpoint::synthesize_assistant(options);
+  const auto liar = synth::synthesize_assistant(options);
   const auto backend = backend::cuda::load(target->config, target->weights, test::cuda_options(48));
   const auto network = backend->load_assistant(assistant->config, assistant->weights, {.max_rows = 4});
   const auto lying = backend->load_assistant(liar->config, liar->weights, {.max_rows = 4});

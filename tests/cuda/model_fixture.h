@@ -1,14 +1,13 @@
 // A model on the GPU, and sequences fed with their own token streams.
 #pragma once
 
-#include <cmath>
-#include <cstring>
 #include <string>
 
 #include "backend/cuda/cuda_backend.h"
 #include "base/noise.h"
-#include "checkpoint/synthetic.h"
 #include "cuda/gpu_fixture.h"
+#include "support/compare.h"
+#include "synth/synthetic.h"
 
 namespace slip::test {
 
@@ -24,25 +23,6 @@ inline backend::cuda::CudaOptions cuda_options(int max_rows, kv::Storage storage
   options.max_rows = max_rows;
   options.kv_storage = storage;
   return options;
-}
-
-inline double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    difference += std::pow(static_cast<double>(got[i]) - want[i], 2);
-    size += std::pow(static_cast<double>(want[i]), 2);
-  }
-  return got.size() != want.size() || std::isnan(difference) ? INFINITY : std::sqrt(difference / size);
-}
-
-inline void expect_same_bits(const std::vector<std::vector<float>>& got,
-                             const std::vector<std::vector<float>>& want, const std::string& what) {
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (got[i].empty()) continue;
-    ASSERT_EQ(got[i].size(), want[i].size());
-    ASSERT_EQ(std::memcmp(got[i].data(), want[i].data(), got[i].size() * sizeof(float)), 0)
-        << what << ", position " << i;
-  }
 }
 
 class Harness {

@@ -39,11 +39,11 @@ std::string name_of(const Model& model) {
 }
 
 std::unique_ptr<checkpoint::Checkpoint> make_checkpoint(const Model& model) {
-  checkpoint::SynthOptions options;
+  synth::SynthOptions options;
   options.shape = model.shape;
   options.bits = model.bits;
   options.group = model.group;
-  return checkpoint::synthesize(options);
+  return synth::synthesize(options);
 }
 
 using test::Harness;
@@ -200,7 +200,8 @@ TEST_F(CudaInput, AnEmbeddingInARowsPlaceAgreesWithTheReference) {
   std::vector<Row> rows(2);
   rows[0].token = 3;
   rows[1].position = 1;
-  rows[1].embedding = embedding.data();
+  const HostSoftRows soft(embedding, harness.config().hidden);
+  rows[1].soft = &soft;
   kv::Cache* caches[] = {cache.get()};
   const Output out = harness.backend().run({rows, caches});
   const int vocab = checkpoint->config.vocab;

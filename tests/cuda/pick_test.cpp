@@ -17,8 +17,8 @@ namespace {
 
 void expect_equal(const BestTokens& got, const BestTokens& want, const std::string& what) {
   ASSERT_EQ(got.wanted, want.wanted) << what;
-  ASSERT_EQ(got.fine, want.fine) << what;
-  if (want.fine == 0) return;
+  ASSERT_EQ(got.all_finite, want.all_finite) << what;
+  if (want.all_finite == 0) return;
   ASSERT_EQ(got.count, want.count) << what;
   for (int i = 0; i < want.count; ++i) {
     ASSERT_EQ(got.tokens[i].id, want.tokens[i].id) << what << ", place " << i;
@@ -180,9 +180,9 @@ TEST_F(CudaPick, FindsTheBestTokensOfClustersByTheirIds) {
 // holds.
 TEST_F(CudaPick, AModelGivesEachRowWhatItAskedFor) {
   for (const char* shape : {"tiny-e2b", "tiny-moe"}) {
-    checkpoint::SynthOptions options;
+    synth::SynthOptions options;
     options.shape = shape;
-    const auto target = checkpoint::synthesize(options);
+    const auto target = synth::synthesize(options);
     const auto backend = load(target->config, target->weights, test::cuda_options(64));
     const auto run = [&](bool lists) {
       const auto cache = backend->new_cache();
@@ -192,7 +192,7 @@ TEST_F(CudaPick, AModelGivesEachRowWhatItAskedFor) {
         rows[static_cast<size_t>(i)] = {.token = test::token_at(target->config, 9, i),
                                         .position = i,
                                         .output = i != 4 && i != 10,
-                                        .best = lists && i % 3 != 0 ? 1 + i * (i % 2) * 6 : 0};
+                                        .candidates = lists && i % 3 != 0 ? 1 + i * (i % 2) * 6 : 0};
       }
       kv::Cache* caches[] = {cache.get()};
       cache->stage(13);
@@ -212,12 +212,12 @@ TEST_F(CudaPick, AModelGivesEachRowWhatItAskedFor) {
       if (!row.output) continue;
       const std::span<const float> want(logits.data() + static_cast<size_t>(at) * vocab, vocab);
       const Scores scores = out.scores(at, static_cast<int>(vocab));
-      if (row.best == 0) {
+      if (row.candidates == 0) {
         ASSERT_EQ(scores.best, nullptr);
         EXPECT_EQ(std::memcmp(scores.logits.data(), want.data(), vocab * sizeof(float)), 0) << at;
       } else {
         ASSERT_NE(scores.best, nullptr);
-        expect_equal(*scores.best, test::best_tokens(want, row.best), "row " + std::to_string(at));
+        expect_equal(*scores.best, test::best_tokens(want, row.candidates), "row " + std::to_string(at));
       }
       ++at;
     }
@@ -237,7 +237,7 @@ TEST_F(CudaPick, AssistantsGiveTheBestTokensWithEveryKindOfHead) {
     for (int i = 0; i < 4; ++i) rows.push_back(row_for(text, text.hidden.data(), 3 + i));
     const Output dense = assistant->step(rows);
     const std::vector<float> logits(dense.logits, dense.logits + 4 * vocab);
-    for (size_t i = 0; i < 4; ++i) rows[i].best = wanted[i];
+    for (size_t i = 0; i < 4; ++i) rows[i].candidates = wanted[i];
     for (int repeat = 0; repeat < 2; ++repeat) {
       const Output out = assistant->step(rows);
       for (int i = 0; i < 4; ++i) {
@@ -272,7 +272,7 @@ TEST_F(CudaPick, BlockDraftersGiveTheBestTokensOfEveryRow) {
   const Output dense = drafter->run({&block, 1});
   const std::vector<float> logits(dense.logits, dense.logits + 3 * vocab);
   for (const int wanted : {1, 40}) {
-    block.best = wanted;
+    block.candidates = wanted;
     const Output out = drafter->run({&block, 1});
     ASSERT_EQ(out.rows, 3);
     for (int i = 0; i < 3; ++i) {

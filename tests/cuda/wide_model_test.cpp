@@ -28,11 +28,11 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaWideModel, testing::ValuesIn(kModels), [](c
 });
 
 std::unique_ptr<checkpoint::Checkpoint> make_checkpoint(const Model& model) {
-  checkpoint::SynthOptions options;
+  synth::SynthOptions options;
   options.shape = model.shape;
   options.bits = model.bits;
   options.group = model.group;
-  return checkpoint::synthesize(options);
+  return synth::synthesize(options);
 }
 
 TEST_P(CudaWideModel, GivesAPromptTheBitsOfSixteenRowsAtATime) {

@@ -22,7 +22,7 @@ TEST(Engine, a_step_that_admits_and_ends_nobody_allocates_nothing) {
     request.stop_strings = {"abcabcabc", "dddddd"};
     request.sink = [&](const Delta& delta) {
       ++tokens;
-      bytes += delta.text.size();
+      bytes += delta.events.size();
     };
     engine.submit(std::move(request));
   }

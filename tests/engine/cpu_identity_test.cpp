@@ -5,11 +5,11 @@
 #include "backend/cpu/cpu_backend.h"
 #include "checkpoint/assistant.h"
 #include "checkpoint/dflash.h"
-#include "checkpoint/synthetic.h"
 #include "checkpoint/tiny_drafters.h"
 #include "engine/fake_drafting.h"
 #include "support/identity_suite.h"
 #include "support/sanitized.h"
+#include "synth/synthetic.h"
 
 namespace slip::engine {
 namespace {
@@ -17,19 +17,21 @@ namespace {
 class CpuIdentityOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(CpuIdentityOf, speculation_cannot_be_seen) {
-  checkpoint::SynthOptions options;
+  synth::SynthOptions options;
   options.shape = GetParam();
   options.acceptance = 0.7;
-  const auto target = checkpoint::synthesize(options);
-  const auto assistant = checkpoint::synthesize_assistant(options);
+  const auto target = synth::synthesize(options);
+  const auto assistant = synth::synthesize_assistant(options);
   options.acceptance = 0;
-  const auto liar = checkpoint::synthesize_assistant(options);
+  const auto liar = synth::synthesize_assistant(options);
   options.acceptance = 1;
-  const auto oracle = checkpoint::synthesize_assistant(options);
+  const auto oracle = synth::synthesize_assistant(options);
   backend::cpu::CpuOptions cpu;
   cpu.threads = 2;
   cpu.max_rows = 48;
   const auto backend = backend::cpu::load(target->config, target->weights, cpu);
+  ASSERT_NE(backend->description().find("16-bit activations"), std::string::npos)
+      << "not the mode that ships";
   const auto network = backend->load_assistant(assistant->config, assistant->weights, {.max_rows = 4});
   const auto lying = backend->load_assistant(liar->config, liar->weights, {.max_rows = 4});
   const auto right = backend->load_assistant(oracle->config, oracle->weights, {.max_rows = 4});

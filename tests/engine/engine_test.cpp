@@ -91,7 +91,7 @@ TEST(Engine, a_stop_id_ends_the_output_and_is_not_part_of_its_text) {
   const auto end = std::find(plain.tokens.begin(), plain.tokens.end(), plain.tokens[6]);
   EXPECT_EQ(out.tokens, std::vector<int>(plain.tokens.begin(), end + 1));
   EXPECT_EQ(out.text, text_of(std::vector<int>(plain.tokens.begin(), end)));
-  EXPECT_EQ(out.stats.output_tokens, static_cast<int>(out.tokens.size()));
+  EXPECT_EQ(out.stats.output_tokens, static_cast<int>(out.tokens.size()) - 1);
 }
 
 TEST(Engine, a_stop_string_cuts_the_text_right_before_it) {
@@ -209,7 +209,7 @@ TEST(Engine, refuses_a_bad_request_at_once_with_a_sentence) {
             std::string::npos);
   EXPECT_NE(refusal([](Request& r) {
               r.stop_strings = {"a"};
-              r.text = nullptr;
+              r.reply = nullptr;
             }).find("need text"),
             std::string::npos);
   EXPECT_FALSE(engine.step());
@@ -226,7 +226,7 @@ TEST(Engine, refuses_options_that_make_no_sense) {
 
 TEST(Engine, a_request_without_text_gets_tokens) {
   Request request = fake_request(5, 9, 4);
-  request.text = nullptr;
+  request.reply = nullptr;
   const Collected out = alone(std::move(request));
   EXPECT_EQ(out.tokens, alone(fake_request(5, 9, 4)).tokens);
   EXPECT_EQ(out.text, "");

@@ -162,7 +162,7 @@ class FakeBackend final : public backend::Backend {
     const std::span<float> logits(logits_.data() + static_cast<size_t>(output) * vocab, vocab);
     fake_logits(state, logits);
     if (row.token == poison) logits[0] = std::numeric_limits<float>::quiet_NaN();
-    if (lists) listed += fake_list(logits, row.best, best_[static_cast<size_t>(output)]);
+    if (lists) listed += fake_list(logits, row.candidates, best_[static_cast<size_t>(output)]);
   }
 
   int order_;
@@ -185,14 +185,14 @@ inline std::string fake_piece(int token) {
 }
 
 /// Gives out each token's text one token late, as a decoder does that waits for whole characters.
-class LateText final : public TextStream {
+class LateText final : public ReplyStream {
  public:
-  void push(int token, std::string& out) override {
-    out += held_;
+  void push(int token, std::vector<text::ReplyEvent>& out) override {
+    finish(out);
     held_ = fake_piece(token);
   }
-  void finish(std::string& out) override {
-    out += held_;
+  void finish(std::vector<text::ReplyEvent>& out) override {
+    if (!held_.empty()) out.push_back({.text = held_});
     held_.clear();
   }
 
@@ -218,7 +218,7 @@ struct Collected {
         logprobs.push_back(delta.logprob);
         for (const auto& top : delta.top) logprobs.push_back(top.logprob + static_cast<float>(top.id));
       }
-      text += delta.text;
+      text += delta.text();
       finish = delta.finish;
       error = delta.error;
       if (delta.stats != nullptr) stats = *delta.stats;
@@ -248,19 +248,22 @@ inline Request fake_request(int prompt_length, int max_tokens, uint64_t seed) {
   request.max_tokens = max_tokens;
   request.sampling.temperature = 1;
   request.sampling.seed = seed;
-  request.text = std::make_unique<LateText>();
+  request.reply = std::make_unique<LateText>();
   return request;
 }
 
 /// The definition of generation: the whole history to the model, one token at a time.
 inline std::vector<int> generate_plainly(std::vector<int> history, const sample::Options& options, int count,
                                          int vocab = 40) {
+  const size_t prompt_tokens = history.size();
   sample::Sampler sampler(vocab);
   std::vector<float> logits(static_cast<size_t>(vocab));
   std::vector<int> output;
   for (int i = 0; i < count; ++i) {
     fake_logits(history, logits);
-    output.push_back(sampler.sample(logits, history, options, static_cast<int64_t>(history.size())).token);
+    const sample::Context context{
+        .history = history, .prompt_tokens = prompt_tokens, .position = std::ssize(history)};
+    output.push_back(sampler.sample(logits, context, options).token);
     history.push_back(output.back());
   }
   return output;

@@ -52,7 +52,7 @@ class FakeAssistant final : public backend::Assistant {
       fake_logits(states_[i], logits);
       if (!fake_right(states_[i], right_)) std::rotate(logits.begin(), logits.begin() + 1, logits.end());
       fake_hidden(states_[i], hidden_.data() + i * 4);
-      if (lists) listed += fake_list(logits, rows[i].best, best_[i]);
+      if (lists) listed += fake_list(logits, rows[i].candidates, best_[i]);
     }
     return {.rows = static_cast<int>(rows.size()),
             .logits = logits_.data(),
@@ -66,7 +66,7 @@ class FakeAssistant final : public backend::Assistant {
     ++chains;
     chained_.clear();
     const bool ruled = std::all_of(rows.begin(), rows.end(), [](const backend::AssistantRow& row) {
-      return row.best > 0 && row.draw != nullptr;
+      return row.candidates > 0 && row.draw != nullptr;
     });
     if (!ruled || most_chain <= 1) return Assistant::chain(rows, depth);
     std::vector<backend::AssistantRow> now(rows.begin(), rows.end());
@@ -171,7 +171,7 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
         const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
         if (!fake_right(state, right_)) std::rotate(logits.begin(), logits.begin() + 1, logits.end());
         state = fake_next(state, static_cast<int>(best), order_);
-        if (lists) listed += fake_list(logits, block.best, best_[static_cast<size_t>(out)]);
+        if (lists) listed += fake_list(logits, block.candidates, best_[static_cast<size_t>(out)]);
       }
     }
     EXPECT_LE(total, max_rows_);
@@ -205,14 +205,14 @@ class ScriptedDrafter final : public speculate::Drafter {
   speculate::Effort effort() const override { return effort_; }
   int most_drafts() const override { return speculate::kMostDepth; }
   size_t bytes_at(int) const override { return 0; }
-  void begin(const speculate::Subject&) override {}
+  void begin(const speculate::SequenceView&) override {}
   void propose(std::span<speculate::Proposal> proposals) override {
     for (speculate::Proposal& proposal : proposals) {
-      proposal.drafts = script_(*proposal.subject->tokens, proposal.depth);
+      proposal.drafts = script_(*proposal.view->tokens, proposal.depth);
       proposal.match = 20;
     }
   }
-  void committed(const speculate::Subject&, const speculate::Pass&) override {}
+  void committed(const speculate::SequenceView&, const speculate::Pass&) override {}
   void settled(uint64_t) override {}
 
  private:

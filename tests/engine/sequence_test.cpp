@@ -22,7 +22,7 @@ Driven drive(Request request, const Drafter& drafter, int context = 4096) {
   FakeBackend backend;
   sample::Sampler sampler(backend.config().vocab);
   request.sink = result.out.sink();
-  Sequence sequence(7, std::move(request), context);
+  Sequence sequence(7, std::move(request), {context, 40});
   sequence.admit(backend.new_cache());
   std::vector<backend::Row> rows;
   while (!sequence.finished()) {
@@ -51,6 +51,7 @@ Request varied_request(int kind) {
   if (kind % 3 == 1) sampling.top_k = 5;
   if (kind % 3 == 2) sampling.top_p = 0.7f;
   if (kind % 4 >= 2) sampling.repetition_penalty = 1.5f;
+  if (kind % 4 == 3) sampling.presence_penalty = 1;
   if (kind % 5 == 1) sampling.top_logprobs = 3;
   if (kind % 5 == 2) request.stop_ids = {3, 17};
   if (kind % 5 == 3) request.stop_strings = {"abc", "dda"};

@@ -95,7 +95,7 @@ TEST(Speculation, statistics_add_up) {
   EXPECT_GT(statistics.tokens_per_pass(), 2.0);
   EXPECT_GT(statistics.verify_s, 0);
   EXPECT_GT(statistics.draft_s, 0);
-  EXPECT_EQ(speculate::sentence(statistics.verdict), "scripted at depth 4, as told");
+  EXPECT_EQ(speculate::sentence(statistics.decision), "scripted at depth 4, as told");
 }
 
 TEST(Speculation, without_a_speculator_there_are_rounds_but_no_guesses) {
@@ -149,12 +149,12 @@ class Litterer final : public speculate::Drafter {
   speculate::Effort effort() const override { return speculate::Effort::kSteps; }
   int most_drafts() const override { return 4; }
   size_t bytes_at(int) const override { return 0; }
-  void begin(const speculate::Subject&) override {}
+  void begin(const speculate::SequenceView&) override {}
   void propose(std::span<speculate::Proposal> proposals) override {
-    for (auto& proposal : proposals) proposal.subject->tokens->push_back(3);
+    for (auto& proposal : proposals) proposal.view->tokens->push_back(3);
     throw std::runtime_error("tripped");
   }
-  void committed(const speculate::Subject&, const speculate::Pass&) override {}
+  void committed(const speculate::SequenceView&, const speculate::Pass&) override {}
   void settled(uint64_t) override {}
 };
 

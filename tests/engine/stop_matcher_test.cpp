@@ -63,7 +63,7 @@ TEST(StopMatcher, finds_what_a_plain_search_finds_however_the_text_is_cut) {
       }
     }
     const bool matched = matcher.matched();
-    if (!matched) out += matcher.finish();
+    if (!matched) out += matcher.flush();
     const Result expected = search_plainly(text, stops);
     ASSERT_EQ(matched, expected.matched);
     ASSERT_EQ(out, expected.text);
@@ -90,14 +90,14 @@ TEST(StopMatcher, passes_text_on_at_once_when_it_cannot_begin_a_stop_string) {
 TEST(StopMatcher, gives_back_what_it_held_when_the_text_ends) {
   StopMatcher matcher({"abcd"});
   EXPECT_EQ(matcher.push("xabc"), "x");
-  EXPECT_EQ(matcher.finish(), "abc");
-  EXPECT_EQ(matcher.finish(), "");
+  EXPECT_EQ(matcher.flush(), "abc");
+  EXPECT_EQ(matcher.flush(), "");
 }
 
 TEST(StopMatcher, without_stop_strings_everything_passes) {
   StopMatcher matcher({});
   EXPECT_EQ(matcher.push("abc"), "abc");
-  EXPECT_EQ(matcher.finish(), "");
+  EXPECT_EQ(matcher.flush(), "");
   EXPECT_FALSE(matcher.matched());
 }
 

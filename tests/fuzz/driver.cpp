@@ -1,14 +1,16 @@
 // A small fuzzing loop for compilers without libFuzzer, and for the few seconds that a test run can spare:
 // takes a seed, damages it in one to eight places, runs the target. The sequence of inputs depends on the
-// number seed only.
+// number seed only, and so does how far it gets: it counts inputs, not seconds.
 //
-//   NAME_fuzz [SECONDS [SEED]]    runs that long (3 s, seed 1); a crash leaves its input in fuzz-crash.bin
-//   NAME_fuzz FILE                runs one input
+//   NAME_fuzz [INPUTS [SEED]]    so many inputs (200,000, seed 1); a crash leaves its input in fuzz-crash.bin
+//   NAME_fuzz FILE               runs one input
+//   NAME_fuzz --seeds FOLDER     writes the seeds there, as a corpus for libFuzzer
+//
+// SLIP_TEST_ROUNDS=20 in the environment makes it 20 times as many.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +19,7 @@
 
 #include "base/noise.h"
 #include "fuzz/target.h"
+#include "support/rounds.h"
 
 namespace {
 
@@ -110,22 +113,31 @@ void run(std::string input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(current.data()), current.size());
 }
 
+void write_seeds(const std::string& folder) {
+  int count = 0;
+  for (const std::string& seed : fuzz_seeds())
+    std::ofstream(folder + "/seed" + std::to_string(count++), std::ios::binary) << seed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGILL, SIGTRAP, SIGFPE, SIGBUS})
     std::signal(signal, keep_input);
+  if (argc > 2 && std::string_view(argv[1]) == "--seeds") {
+    write_seeds(argv[2]);
+    return 0;
+  }
   char* end = nullptr;
-  const double seconds = argc > 1 ? std::strtod(argv[1], &end) : 3;
+  const long inputs = argc > 1 ? std::strtol(argv[1], &end, 10) : 200000;
   if (end != nullptr && *end != '\0') {
     std::ifstream file(argv[1], std::ios::binary);
     run(std::string(std::istreambuf_iterator<char>(file), {}));
     return 0;
   }
-  const auto stop = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   for (const std::string& seed : fuzz_seeds()) run(seed);
   Mutator mutator(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1, fuzz_seeds());
-  uint64_t runs = 0;
-  for (; std::chrono::steady_clock::now() < stop; ++runs) run(mutator.next());
-  std::printf("%llu inputs, nothing but slip::Error came out\n", static_cast<unsigned long long>(runs));
+  const long count = slip::test::rounds(static_cast<int>(inputs));
+  for (long i = 0; i < count; ++i) run(mutator.next());
+  std::printf("%ld inputs, nothing but slip::Error came out\n", count);
 }

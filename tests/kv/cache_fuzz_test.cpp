@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "base/noise.h"
-#include "checkpoint/shapes.h"
 #include "kv/cache.h"
+#include "support/rounds.h"
+#include "synth/shapes.h"
 
 namespace slip::kv {
 namespace {
@@ -54,7 +55,7 @@ class Fuzzed {
   static constexpr int kPositions = 2600;
 
   static model::Config config_of(int window) {
-    model::Config config = checkpoint::shape_config("tiny-dense");
+    model::Config config = synth::shape_config("tiny-dense");
     config.window = window;
     return config;
   }
@@ -118,7 +119,7 @@ TEST(CacheFuzz, holds_what_a_plain_vector_holds) {
   for (const int window : {1, 16, 255, 256, 257, 512}) {
     for (const int most_rows : {1, 6, 16, 70, 300}) {
       Fuzzed fuzzed(window, most_rows, static_cast<uint64_t>(window * 1000 + most_rows));
-      for (int step = 0; step < 150; ++step) {
+      for (int step = 0; step < test::rounds(150); ++step) {
         fuzzed.step();
         if (testing::Test::HasFatalFailure()) return;
       }

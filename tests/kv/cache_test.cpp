@@ -6,13 +6,13 @@
 #include <map>
 
 #include "base/noise.h"
-#include "checkpoint/shapes.h"
+#include "synth/shapes.h"
 
 namespace slip::kv {
 namespace {
 
 model::Config config_of(const char* shape) {
-  return checkpoint::shape_config(shape);
+  return synth::shape_config(shape);
 }
 
 TEST(Layout, stores_one_vector_where_k_is_v_two_elsewhere_and_none_for_shared_layers) {
@@ -48,6 +48,32 @@ TEST(Cache, a_rejected_window_needs_no_undoing) {
   EXPECT_EQ(cache.length(), 2);
   cache.truncate(1);
   EXPECT_EQ(cache.length(), 1);
+}
+
+TEST(Cache, says_of_which_positions_it_still_holds_keys) {
+  const model::Config config = config_of("tiny-dense");
+  const Layout layout(config, Storage::kF32, 16);
+  PagePool pool(layout.global_page_bytes());
+  Cache cache(layout, pool);
+  cache.reserve(20 * kPagePositions);
+  EXPECT_TRUE(cache.resident(model::LayerKind::kFull).empty());
+  while (cache.length() < 10 * kPagePositions + 3) {
+    cache.stage(1);
+    cache.commit(1);
+  }
+  const std::vector<PositionRange> all = {{0, cache.length()}};
+  EXPECT_EQ(cache.resident(model::LayerKind::kFull), all);
+  const int64_t first = (10 - layout.ring_pages() + 1) * int64_t{kPagePositions};
+  EXPECT_EQ(cache.resident(model::LayerKind::kSliding),
+            (std::vector<PositionRange>{{first, cache.length()}}));
+  // Rows that were staged have overwritten what lay a ring behind them, whether they were kept or not.
+  while (cache.length() < 11 * kPagePositions - 8) {
+    cache.stage(1);
+    cache.commit(1);
+  }
+  cache.stage(16);
+  cache.commit(0);
+  EXPECT_EQ(cache.resident(model::LayerKind::kSliding)[0].first, first + kPagePositions);
 }
 
 TEST(Cache, pages_go_back_to_the_pool_with_the_sequence) {

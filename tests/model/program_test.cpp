@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include "checkpoint/synthetic.h"
+#include "synth/synthetic.h"
 
 namespace slip::model {
 namespace {
 
 Program program_of(const char* shape, int bits, std::unique_ptr<checkpoint::Checkpoint>& keep) {
-  checkpoint::SynthOptions options;
+  synth::SynthOptions options;
   options.shape = shape;
   options.bits = bits;
-  keep = checkpoint::synthesize(options);
+  keep = synth::synthesize(options);
   return build_program(keep->config, keep->weights);
 }
 

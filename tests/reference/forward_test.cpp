@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "checkpoint/synthetic.h"
 #include "reference/golden.h"
+#include "synth/synthetic.h"
 
 namespace slip::reference {
 namespace {
@@ -15,10 +15,10 @@ namespace {
 TEST(Reference, writes_varied_finite_text_with_synthetic_weights_of_every_kind) {
   for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-moe", "tiny-unified"}) {
     for (const int bits : {3, 4, 5, 6, 8, 16}) {
-      checkpoint::SynthOptions options;
+      synth::SynthOptions options;
       options.shape = shape;
       options.bits = bits;
-      const auto checkpoint = checkpoint::synthesize(options);
+      const auto checkpoint = synth::synthesize(options);
       const model::Program program = model::build_program(checkpoint->config, checkpoint->weights);
       Forward forward(program);
       Sequence sequence;

@@ -7,13 +7,13 @@
 #include <numeric>
 
 #include "base/noise.h"
-#include "checkpoint/synthetic.h"
 #include "reference/forward.h"
+#include "synth/synthetic.h"
 
 namespace slip::reference {
 namespace {
 
-using checkpoint::SynthOptions;
+using synth::SynthOptions;
 using tensor::Matrix;
 using Row = std::vector<float>;
 
@@ -48,7 +48,7 @@ class SyntheticPairOf : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(SyntheticPairOf, after_every_token_comes_the_next_one_whatever_came_before) {
-  const auto target = checkpoint::synthesize(options(0.8));
+  const auto target = synth::synthesize(options(0.8));
   const model::Program program = model::build_program(target->config, target->weights);
   Forward forward(program);
   const int vocab = target->config.vocab;
@@ -221,8 +221,8 @@ Agreement agreement(SynthOptions options, uint64_t seeds) {
   Agreement found;
   int right = 0, all = 0;
   for (options.seed = 1; options.seed <= seeds; ++options.seed) {
-    const auto target = checkpoint::synthesize(options);
-    const auto assistant = checkpoint::synthesize_assistant(options);
+    const auto target = synth::synthesize(options);
+    const auto assistant = synth::synthesize_assistant(options);
     const model::Program program = model::build_program(target->config, target->weights);
     Forward forward(program);
     Sequence sequence;

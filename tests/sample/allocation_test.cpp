@@ -15,7 +15,9 @@ TEST(Sampler, allocates_nothing_while_sampling) {
   const auto logits = naive::row(vocab, 1);
   std::vector<int> history(3000);
   for (size_t i = 0; i < history.size(); ++i) history[i] = static_cast<int>(i) % vocab;
-  for (unsigned bits = 0; bits < 64; ++bits) {
+  TokenMask mask(vocab);
+  for (int id = 0; id < vocab; id += 3) mask.allow(id);
+  for (unsigned bits = 0; bits < 128; ++bits) {
     Options options;
     if (bits & 1) options.temperature = 1;
     if (bits & 2) options.top_k = 40;
@@ -28,7 +30,14 @@ TEST(Sampler, allocates_nothing_while_sampling) {
       options.suppressed = {4};
     }
     const long before = test::allocations.load();
-    for (int position = 0; position < 3; ++position) sampler.sample(logits, history, options, position);
+    for (int position = 0; position < 3; ++position) {
+      sampler.sample(logits,
+                     {.history = history,
+                      .prompt_tokens = 1000,
+                      .position = position,
+                      .mask = bits & 64 ? &mask : nullptr},
+                     options);
+    }
     EXPECT_EQ(test::allocations.load() - before, 0) << "options " << bits;
   }
 }
@@ -37,6 +46,9 @@ TEST(Sampler, allocates_nothing_while_sampling_from_a_list) {
   const int vocab = 5000;
   Sampler sampler(vocab);
   const BestTokens best = test::best_tokens(naive::row(vocab, 1), kMostCandidates);
+  TokenMask mask(vocab);
+  mask.allow_all();
+  mask.forbid(9);
   const std::vector<int> history(50, 7);
   const Options options{.temperature = 1,
                         .top_k = 40,
@@ -47,7 +59,7 @@ TEST(Sampler, allocates_nothing_while_sampling_from_a_list) {
                         .suppressed = {4}};
   const long before = test::allocations.load();
   for (int position = 0; position < 3; ++position)
-    sampler.sample(Scores{.best = &best}, history, options, position);
+    sampler.sample(Scores{.best = &best}, {.history = history, .position = position, .mask = &mask}, options);
   EXPECT_EQ(test::allocations.load() - before, 0);
 }
 

@@ -17,12 +17,12 @@ TEST(Logprobs, are_the_models_own_whatever_the_options) {
   bent.repetition_penalty = 2;
   bent.logit_bias = {{7, 100.0f}};
   const std::vector<int> history = {1, 2, 3};
-  const Sampled greedy = sampler.sample(logits, history, plain, 3);
+  const Sampled greedy = sampler.sample(logits, {.history = history, .position = 3}, plain);
   const std::vector<TokenLogprob> top(greedy.top.begin(), greedy.top.end());
   EXPECT_EQ(greedy.token, top[0].id);
   EXPECT_EQ(greedy.logprob, top[0].logprob);
 
-  const Sampled sampled = sampler.sample(logits, history, bent, 3);
+  const Sampled sampled = sampler.sample(logits, {.history = history, .position = 3}, bent);
   EXPECT_EQ(sampled.token, 7);
   EXPECT_NEAR(sampled.logprob, naive::logprob(logits, 7), 1e-5);
   ASSERT_EQ(sampled.top.size(), top.size());
@@ -39,7 +39,7 @@ TEST(Logprobs, match_a_plain_log_softmax) {
       Sampler sampler(vocab);
       Options options;
       options.top_logprobs = kMaxTopLogprobs;
-      const Sampled sampled = sampler.sample(logits, {}, options, 0);
+      const Sampled sampled = sampler.sample(logits, {.position = 0}, options);
       ASSERT_EQ(sampled.top.size(), static_cast<size_t>(std::min(vocab, kMaxTopLogprobs)));
       EXPECT_NEAR(sampled.logprob, naive::logprob(logits, sampled.token), 1e-5);
       EXPECT_NEAR(sampled.top.back().logprob, naive::logprob(logits, sampled.top.back().id), 1e-5);
@@ -58,7 +58,7 @@ TEST(Logprobs, the_top_list_is_sorted_with_lower_ids_first_among_equals) {
   Sampler sampler(vocab);
   Options options;
   options.top_logprobs = 20;
-  const Sampled sampled = sampler.sample(logits, {}, options, 0);
+  const Sampled sampled = sampler.sample(logits, {.position = 0}, options);
   ASSERT_EQ(sampled.top.size(), 20u);
   for (size_t i = 0; i < 20; ++i) EXPECT_EQ(sampled.top[i].id, order[i]);
 }
@@ -67,11 +67,11 @@ TEST(Logprobs, are_not_computed_unless_asked_for) {
   const auto logits = naive::row(50, 1);
   Sampler sampler(50);
   Options options;
-  EXPECT_TRUE(sampler.sample(logits, {}, options, 0).top.empty());
-  EXPECT_EQ(sampler.sample(logits, {}, options, 0).logprob, 0);
+  EXPECT_TRUE(sampler.sample(logits, {.position = 0}, options).top.empty());
+  EXPECT_EQ(sampler.sample(logits, {.position = 0}, options).logprob, 0);
   options.top_logprobs = 0;
-  EXPECT_TRUE(sampler.sample(logits, {}, options, 0).top.empty());
-  EXPECT_LT(sampler.sample(logits, {}, options, 0).logprob, 0);
+  EXPECT_TRUE(sampler.sample(logits, {.position = 0}, options).top.empty());
+  EXPECT_LT(sampler.sample(logits, {.position = 0}, options).logprob, 0);
 }
 
 TEST(Weight, is_an_accurate_exponential_that_sums_exactly_in_any_order) {

@@ -10,30 +10,41 @@
 #include <vector>
 
 #include "base/noise.h"
-#include "sample/options.h"
+#include "sample/sampler.h"
 
 namespace slip::sample::naive {
 
-inline std::vector<float> adjusted(std::span<const float> logits, std::span<const int> history,
-                                   const Options& o) {
+inline std::vector<float> adjusted(std::span<const float> logits, const Context& context, const Options& o) {
   std::vector<float> values(logits.begin(), logits.end());
   for (const LogitBias& bias : o.logit_bias) values[static_cast<size_t>(bias.id)] += bias.value;
-  const size_t window = o.penalty_window < 0 ? history.size() : static_cast<size_t>(o.penalty_window);
-  const auto recent = history.size() > window ? history.last(window) : history;
+  const size_t length = context.history.size();
+  std::vector<int> seen, written;  // of the window: all of it, and what the model wrote
+  for (size_t i = 0; i < length; ++i) {
+    if (o.penalty_window >= 0 && length - i > static_cast<size_t>(o.penalty_window)) continue;
+    seen.push_back(context.history[i]);
+    if (i >= context.prompt_tokens) written.push_back(context.history[i]);
+  }
   for (size_t id = 0; id < values.size(); ++id) {
-    const auto count = std::count(recent.begin(), recent.end(), static_cast<int>(id));
-    if (count == 0) continue;
-    values[id] = values[id] > 0 ? values[id] / o.repetition_penalty : values[id] * o.repetition_penalty;
-    values[id] -= static_cast<float>(count) * o.frequency_penalty;
-    values[id] -= o.presence_penalty;
+    const auto times = [&](const std::vector<int>& in) {
+      return std::count(in.begin(), in.end(), static_cast<int>(id));
+    };
+    if (times(seen) > 0)
+      values[id] = values[id] > 0 ? values[id] / o.repetition_penalty : values[id] * o.repetition_penalty;
+    if (times(written) > 0) {
+      values[id] -= static_cast<float>(times(written)) * o.frequency_penalty;
+      values[id] -= o.presence_penalty;
+    }
   }
   for (const int id : o.suppressed) values[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+  for (size_t id = 0; id < values.size(); ++id) {
+    if (context.mask != nullptr && !context.mask->allows(static_cast<int>(id)))
+      values[id] = -std::numeric_limits<float>::infinity();
+  }
   return values;
 }
 
-inline int sample(std::span<const float> logits, std::span<const int> history, const Options& o,
-                  int64_t position) {
-  const std::vector<float> values = adjusted(logits, history, o);
+inline int sample(std::span<const float> logits, const Context& context, const Options& o) {
+  const std::vector<float> values = adjusted(logits, context, o);
   std::vector<int> order;
   for (size_t id = 0; id < values.size(); ++id) {
     if (values[id] > -std::numeric_limits<float>::infinity()) order.push_back(static_cast<int>(id));
@@ -55,7 +66,7 @@ inline int sample(std::span<const float> logits, std::span<const int> history, c
   if (o.min_p > 0)
     std::erase_if(order, [&](int id) { return x(id) < std::log(static_cast<double>(o.min_p)); });
 
-  const uint64_t key = noise_key(o.seed, static_cast<uint64_t>(position));
+  const uint64_t key = noise_key(o.seed, static_cast<uint64_t>(context.position));
   const auto score = [&](int id) {
     return x(id) - std::log(-std::log(keyed_uniform(key, static_cast<uint64_t>(id))));
   };

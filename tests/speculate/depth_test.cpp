@@ -84,8 +84,8 @@ TEST(DepthController, parks_where_every_row_costs_a_whole_pass) {
   const Reached reached = simulation.run(kRounds);
   EXPECT_LT(std::count_if(reached.depths.begin(), reached.depths.end(), [](int depth) { return depth > 0; }),
             kRounds / 50);
-  EXPECT_EQ(simulation.prospects[0].verdict.kind, Verdict::Kind::kParked);
-  EXPECT_NEAR(simulation.prospects[0].verdict.cost, 2.05, 0.2);
+  EXPECT_EQ(simulation.plans[0].decision.kind, Decision::Kind::kParked);
+  EXPECT_NEAR(simulation.plans[0].decision.cost, 2.05, 0.2);
 }
 
 TEST(DepthController, follows_a_text_that_becomes_easy_and_hard_again) {
@@ -188,23 +188,23 @@ TEST(DepthController, gives_rows_to_the_sequence_that_uses_them) {
   std::vector<Record> records(2, controller.new_record());
   int deep = 0, shallow = 0;
   for (int round = 0; round < 600; ++round) {
-    std::vector<Prospect> prospects(2);
+    std::vector<DraftPlan> plans(2);
     for (size_t s = 0; s < 2; ++s) {
-      prospects[s].record = &records[s];
-      prospects[s].offers[0] = {.drafter = 0, .most = kMostDepth};
-      prospects[s].offered = 1;
+      plans[s].record = &records[s];
+      plans[s].options[0] = {.drafter = 0, .most = kMostDepth};
+      plans[s].option_count = 1;
     }
-    controller.plan(prospects, 64);
+    controller.plan(plans, 64);
     int rows = 2;
     for (size_t s = 0; s < 2; ++s) {
-      rows += prospects[s].depth;
-      if (prospects[s].depth > 0) {
-        controller.judged(records[s], 0, 0, prospects[s].depth, s == 0 ? prospects[s].depth : 0);
+      rows += plans[s].depth;
+      if (plans[s].depth > 0) {
+        controller.judged(records[s], 0, 0, plans[s].depth, s == 0 ? plans[s].depth : 0);
       }
     }
     controller.passed(rows, 2, 0.02 + 0.002 * rows);
     controller.drafted(0, 2, 1, 2, 0.0005);
-    if (round >= 300) deep += prospects[0].depth, shallow += prospects[1].depth;
+    if (round >= 300) deep += plans[0].depth, shallow += plans[1].depth;
   }
   EXPECT_GT(deep, 300 * 8);
   EXPECT_LT(shallow, 40);
@@ -235,18 +235,18 @@ TEST(DepthController, extends_a_draft_only_where_that_pays) {
     world.efforts = {Effort::kSteps, Effort::kLookup};
     Simulation simulation(world);
     simulation.run(400);
-    Prospect& prospect = simulation.prospects[0];
-    if (prospect.depth == 0 || prospect.probe) continue;
-    const int extra = simulation.controller().extend(prospect, {.drafter = 1, .match = 4, .most = 5}, 3);
+    DraftPlan& plan = simulation.plans[0];
+    if (plan.depth == 0 || plan.probe) continue;
+    const int extra = simulation.controller().extend(plan, {.drafter = 1, .match = 4, .most = 5}, 3);
     EXPECT_EQ(extra > 0, name == "cheap") << name;
   }
 }
 
 TEST(DepthController, says_why) {
-  EXPECT_EQ(sentence({.kind = Verdict::Kind::kParked, .drafter = "mtp", .acceptance = 0.02, .cost = 1.8}),
+  EXPECT_EQ(sentence({.kind = Decision::Kind::kParked, .drafter = "mtp", .acceptance = 0.02, .cost = 1.8}),
             "parked: 0.02 accepted per guess of mtp would cost 1.80 times a plain step");
   EXPECT_EQ(
-      sentence({.kind = Verdict::Kind::kChosen, .drafter = "mtp", .depth = 4, .tokens = 3.1, .cost = 1.4}),
+      sentence({.kind = Decision::Kind::kChosen, .drafter = "mtp", .depth = 4, .tokens = 3.1, .cost = 1.4}),
       "mtp at depth 4: 3.10 tokens expected for 1.40 times a plain step");
 }
 

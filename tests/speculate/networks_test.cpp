@@ -17,7 +17,12 @@ struct Line {
     tokens = engine::fake_prompt(length, id);
     tokens.reserve(400);
     cache->reserve(400);
-    subject = {.id = id, .tokens = &tokens, .most_tokens = 400, .cache = cache.get(), .sampling = &sampling};
+    view = {.id = id,
+            .tokens = &tokens,
+            .prompt_tokens = tokens.size(),
+            .most_tokens = 400,
+            .cache = cache.get(),
+            .sampling = &sampling};
   }
   // Feeds all tokens but the last; `hand_over` gets what drafters are told.
   void pass(const std::function<void(const Pass&)>& hand_over) {
@@ -38,7 +43,7 @@ struct Line {
   sample::Options sampling;
   std::vector<int> tokens;
   std::unique_ptr<kv::Cache> cache;
-  Subject subject;
+  SequenceView view;
 };
 
 TEST(MtpDrafter, follows_the_model_with_the_requests_own_noise) {
@@ -47,19 +52,20 @@ TEST(MtpDrafter, follows_the_model_with_the_requests_own_noise) {
   MtpDrafter drafter(assistant);
   sample::Options sampling;
   sampling.temperature = 1;
-  sampling.repetition_penalty = 1.4f;
+  sampling.repetition_penalty = 1.1f;
+  sampling.frequency_penalty = 3;
   sampling.seed = 5;
   sampling.top_logprobs = 3;
-  Line line(backend, 1, 20, sampling);
-  drafter.begin(line.subject);
-  Proposal proposal{.subject = &line.subject, .depth = 6, .drafts = {}};
+  Line line(backend, 1, 60, sampling);
+  drafter.begin(line.view);
+  Proposal proposal{.view = &line.view, .depth = 6, .drafts = {}};
   drafter.propose({&proposal, 1});
   EXPECT_TRUE(proposal.drafts.empty()) << "nothing is known before the first pass";
-  line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
+  line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts, line.future(6));
   EXPECT_EQ(assistant.steps, 6);
-  EXPECT_EQ(line.tokens.size(), 20u);
+  EXPECT_EQ(line.tokens.size(), 60u);
 }
 
 TEST(MtpDrafter, batches_ragged_depths_within_the_rows_of_the_assistant) {
@@ -70,9 +76,9 @@ TEST(MtpDrafter, batches_ragged_depths_within_the_rows_of_the_assistant) {
   std::vector<Proposal> proposals;
   for (int i = 0; i < 5; ++i) {
     lines.push_back(std::make_unique<Line>(backend, static_cast<uint64_t>(i), 10 + i));
-    drafter.begin(lines.back()->subject);
-    lines.back()->pass([&](const Pass& pass) { drafter.committed(lines.back()->subject, pass); });
-    proposals.push_back({.subject = &lines.back()->subject,
+    drafter.begin(lines.back()->view);
+    lines.back()->pass([&](const Pass& pass) { drafter.committed(lines.back()->view, pass); });
+    proposals.push_back({.view = &lines.back()->view,
                          .depth = std::vector{4, 1, 0, 6, 2}[static_cast<size_t>(i)],
                          .drafts = {}});
   }
@@ -88,9 +94,9 @@ TEST(MtpDrafter, takes_many_steps_of_a_chain_at_once) {
   assistant.most_chain = 4;
   MtpDrafter drafter(assistant);
   Line line(backend, 1, 20);
-  drafter.begin(line.subject);
-  line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
-  Proposal proposal{.subject = &line.subject, .depth = 6, .drafts = {}};
+  drafter.begin(line.view);
+  line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
+  Proposal proposal{.view = &line.view, .depth = 6, .drafts = {}};
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts, line.future(6));
   EXPECT_EQ(assistant.steps, 6);
@@ -119,17 +125,17 @@ TEST(MtpDrafter, drafts_the_same_however_far_chains_are_right) {
         std::vector<Proposal> proposals;
         for (size_t i = 0; i < options.size(); ++i) {
           lines.push_back(std::make_unique<Line>(backend, i, 10 + static_cast<int>(i), options[i]));
-          drafter.begin(lines.back()->subject);
-          lines.back()->pass([&](const Pass& pass) { drafter.committed(lines.back()->subject, pass); });
+          drafter.begin(lines.back()->view);
+          lines.back()->pass([&](const Pass& pass) { drafter.committed(lines.back()->view, pass); });
           proposals.push_back(
-              {.subject = &lines.back()->subject, .depth = std::vector{5, 7, 2, 6}[i], .drafts = {}});
+              {.view = &lines.back()->view, .depth = std::vector{5, 7, 2, 6}[i], .drafts = {}});
         }
         drafter.propose(proposals);
         std::vector<std::vector<int>> got;
         for (const Proposal& proposal : proposals) got.push_back(proposal.drafts);
         if (want.empty()) want = got;
         EXPECT_EQ(got, want) << "chains of " << most_chain << ", astray every " << astray;
-        for (const auto& line : lines) EXPECT_EQ(line->tokens.size(), 10 + line->subject.id);
+        for (const auto& line : lines) EXPECT_EQ(line->tokens.size(), 10 + line->view.id);
       }
     }
   }
@@ -141,9 +147,9 @@ TEST(MtpDrafter, asks_at_the_position_it_was_told) {
   assistant.own_position = true;  // checked in there
   MtpDrafter drafter(assistant, MtpPosition::kNewestToken);
   Line line(backend, 1, 12);
-  drafter.begin(line.subject);
-  line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
-  Proposal proposal{.subject = &line.subject, .depth = 2, .drafts = {}};
+  drafter.begin(line.view);
+  line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
+  Proposal proposal{.view = &line.view, .depth = 2, .drafts = {}};
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts.size(), 2u);
 }
@@ -153,13 +159,13 @@ TEST(MtpDrafter, leaves_guesses_of_another_alone_and_forgets_stale_states) {
   FakeAssistant assistant(backend, 1);
   MtpDrafter drafter(assistant);
   Line line(backend, 1, 12);
-  drafter.begin(line.subject);
-  line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
-  Proposal given{.subject = &line.subject, .depth = 2, .drafts = {7}};
+  drafter.begin(line.view);
+  line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
+  Proposal given{.view = &line.view, .depth = 2, .drafts = {7}};
   drafter.propose({&given, 1});
   EXPECT_EQ(given.drafts, std::vector<int>({7}));
-  drafter.committed(line.subject, {.rows = 3, .kept = 3});  // rows without output
-  Proposal stale{.subject = &line.subject, .depth = 2, .drafts = {}};
+  drafter.committed(line.view, {.rows = 3, .kept = 3});  // rows without output
+  Proposal stale{.view = &line.view, .depth = 2, .drafts = {}};
   drafter.propose({&stale, 1});
   EXPECT_TRUE(stale.drafts.empty());
 }
@@ -171,12 +177,13 @@ TEST(DflashDrafter, guesses_a_block_from_the_context_it_was_fed) {
   DflashDrafter drafter(network);
   EXPECT_EQ(drafter.most_drafts(), 7);
   EXPECT_EQ(drafter.tap_floats(), 8u);
-  Line line(backend, 1, 90);  // a prompt longer than one call of extend()
-  drafter.begin(line.subject);
-  Proposal proposal{.subject = &line.subject, .depth = 15, .drafts = {}};
+  // A prompt longer than one call of extend(), and penalties that leave the prompt's words alone.
+  Line line(backend, 1, 90, {.frequency_penalty = 3});
+  drafter.begin(line.view);
+  Proposal proposal{.view = &line.view, .depth = 15, .drafts = {}};
   drafter.propose({&proposal, 1});
   EXPECT_TRUE(proposal.drafts.empty());
-  line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
+  line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts, line.future(7));  // greedy; a block has 7
   EXPECT_EQ(line.tokens.size(), 90u);
@@ -188,14 +195,14 @@ TEST(DflashDrafter, reads_its_weights_rarely_while_nobody_asks) {
   FakeBlockDrafter network(backend, 1);
   DflashDrafter drafter(network);
   Line line(backend, 1, 20);
-  drafter.begin(line.subject);
+  drafter.begin(line.view);
   for (int i = 0; i < 100; ++i) {
-    line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
+    line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
     line.tokens.push_back(line.future(1)[0]);
   }
   EXPECT_EQ(network.extends, (19 + 99) / DflashDrafter::kWaitingRows);
-  line.pass([&](const Pass& pass) { drafter.committed(line.subject, pass); });
-  Proposal proposal{.subject = &line.subject, .depth = 3, .drafts = {}};
+  line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
+  Proposal proposal{.view = &line.view, .depth = 3, .drafts = {}};
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts, line.future(3));
   EXPECT_EQ(network.runs, 1);
@@ -210,9 +217,9 @@ TEST(DflashDrafter, packs_blocks_into_the_rows_of_the_network) {
   std::vector<Proposal> proposals;
   for (int i = 0; i < 4; ++i) {
     lines.push_back(std::make_unique<Line>(backend, static_cast<uint64_t>(i), 10 + i));
-    drafter.begin(lines.back()->subject);
-    lines.back()->pass([&](const Pass& pass) { drafter.committed(lines.back()->subject, pass); });
-    proposals.push_back({.subject = &lines.back()->subject,
+    drafter.begin(lines.back()->view);
+    lines.back()->pass([&](const Pass& pass) { drafter.committed(lines.back()->view, pass); });
+    proposals.push_back({.view = &lines.back()->view,
                          .depth = std::vector{5, 5, 7, 2}[static_cast<size_t>(i)],
                          .drafts = {}});
   }
@@ -227,12 +234,12 @@ TEST(DflashDrafter, says_nothing_where_its_context_has_a_gap) {
   FakeBlockDrafter network(backend, 1);
   DflashDrafter drafter(network);
   Line line(backend, 1, 20);
-  drafter.begin(line.subject);
+  drafter.begin(line.view);
   line.pass([&](const Pass&) {});
-  Proposal proposal{.subject = &line.subject, .depth = 3, .drafts = {}};
+  Proposal proposal{.view = &line.view, .depth = 3, .drafts = {}};
   drafter.propose({&proposal, 1});
   EXPECT_TRUE(proposal.drafts.empty());
-  EXPECT_THROW(drafter.committed(line.subject, {.rows = 1, .kept = 1}), Error);  // no taps
+  EXPECT_THROW(drafter.committed(line.view, {.rows = 1, .kept = 1}), Error);  // no taps
 }
 
 }  // namespace

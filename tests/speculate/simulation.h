@@ -50,7 +50,7 @@ class Simulation {
   }
 
   DepthController& controller() { return controller_; }
-  std::vector<Prospect> prospects;
+  std::vector<DraftPlan> plans;
   World& world() { return world_; }
 
  private:
@@ -61,46 +61,44 @@ class Simulation {
   }
 
   void one(Reached& reached) {
-    prospects.assign(records_.size(), {});
+    plans.assign(records_.size(), {});
     for (size_t s = 0; s < records_.size(); ++s) {
-      prospects[s].record = &records_[s];
+      plans[s].record = &records_[s];
       for (size_t d = 0; d < world_.efforts.size(); ++d) {
-        prospects[s].offers[d] = {.drafter = static_cast<int>(d), .most = kMostDepth};
-        if (world_.efforts[d] == Effort::kLookup) prospects[s].offers[d].match = world_.match_class;
+        plans[s].options[d] = {.drafter = static_cast<int>(d), .most = kMostDepth};
+        if (world_.efforts[d] == Effort::kLookup) plans[s].options[d].match = world_.match_class;
       }
-      prospects[s].offered = static_cast<int>(world_.efforts.size());
+      plans[s].option_count = static_cast<int>(world_.efforts.size());
     }
-    controller_.plan(prospects, 1024);
+    controller_.plan(plans, 1024);
     double seconds = 0;
     for (size_t d = 0; d < world_.efforts.size(); ++d) seconds += draft(static_cast<int>(d));
     int rows = 0;
-    for (const Prospect& prospect : prospects) rows += 1 + prospect.depth;
+    for (const DraftPlan& plan : plans) rows += 1 + plan.depth;
     const double pass = world_.pass(rows);
     controller_.passed(rows, world_.sequences, measured(pass));
-    for (Prospect& prospect : prospects) {
+    for (DraftPlan& plan : plans) {
       int accepted = 0;
-      while (accepted < prospect.depth &&
-             uniform() < world_.right(prospect.chosen.drafter, accepted, round_)) {
+      while (accepted < plan.depth && uniform() < world_.right(plan.chosen.drafter, accepted, round_)) {
         ++accepted;
       }
-      if (prospect.depth > 0) {
-        controller_.judged(*prospect.record, prospect.chosen.drafter, prospect.chosen.match, prospect.depth,
-                           accepted);
+      if (plan.depth > 0) {
+        controller_.judged(*plan.record, plan.chosen.drafter, plan.chosen.match, plan.depth, accepted);
       }
       reached.tokens += 1 + accepted;
     }
     reached.seconds += seconds + pass;
-    reached.depths.push_back(prospects[0].depth);
-    reached.drafters.push_back(prospects[0].chosen.drafter);
+    reached.depths.push_back(plans[0].depth);
+    reached.drafters.push_back(plans[0].chosen.drafter);
   }
 
   double draft(int drafter) {
     int steps = 0, rows = 0, sequences = 0;
-    for (const Prospect& prospect : prospects) {
-      if (prospect.depth == 0 || prospect.chosen.drafter != drafter) continue;
+    for (const DraftPlan& plan : plans) {
+      if (plan.depth == 0 || plan.chosen.drafter != drafter) continue;
       ++sequences;
-      rows += prospect.depth;
-      steps = std::max(steps, prospect.depth);
+      rows += plan.depth;
+      steps = std::max(steps, plan.depth);
     }
     if (steps == 0) return 0;
     double seconds = 0;
@@ -110,7 +108,7 @@ class Simulation {
       case Effort::kSteps:
         for (int step = 0; step < steps; ++step) {
           int batch = 0;
-          for (const Prospect& p : prospects) batch += p.chosen.drafter == drafter && p.depth > step ? 1 : 0;
+          for (const DraftPlan& p : plans) batch += p.chosen.drafter == drafter && p.depth > step ? 1 : 0;
           seconds += world_.step(drafter, batch);
         }
         break;

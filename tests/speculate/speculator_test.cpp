@@ -28,9 +28,9 @@ class Decoding {
       : text_(std::move(text)), speculator(std::move(drafters), kVocab, options, read_now) {
     tokens_.assign(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(prompt));
     tokens_.reserve(text_.size());
-    subject_ = {
+    view_ = {
         .id = 1, .tokens = &tokens_, .most_tokens = static_cast<int>(text_.size()), .sampling = &sampling_};
-    speculator.begin(subject_);
+    speculator.begin(view_);
   }
 
   /// Rounds until so many tokens are written; returns the virtual seconds.
@@ -41,8 +41,8 @@ class Decoding {
   }
 
   void round() {
-    const Subject* subject = &subject_;
-    speculator.propose({&subject, 1}, 64, 64);
+    const SequenceView* view = &view_;
+    speculator.propose({&view, 1}, 64, 64);
     const Guesses guesses = speculator.guesses(0);
     const int rows = static_cast<int>(guesses.tokens.size()) + 1;
     for (int i = 0; i + 1 < rows; ++i) ++by[guesses.drafter_of(i)];
@@ -58,8 +58,8 @@ class Decoding {
           tokens_.push_back(picked.token);
           return tokens_.size() < text_.size();
         });
-    speculator.judged(subject_, rows - 1, outcome);
-    speculator.committed(subject_, {.rows = rows, .kept = 1 + outcome.kept_rows});
+    speculator.judged(view_, rows - 1, outcome);
+    speculator.committed(view_, {.rows = rows, .kept = 1 + outcome.kept_rows});
   }
 
   const std::vector<int>& tokens() const { return tokens_; }
@@ -68,7 +68,7 @@ class Decoding {
  private:
   std::vector<int> text_, tokens_;
   sample::Options sampling_;
-  Subject subject_;
+  SequenceView view_;
 
  public:
   Speculator speculator;
@@ -105,8 +105,8 @@ TEST(Speculator, parks_a_network_that_lies_and_loses_nothing) {
   Decoding decoding(text, 10, list(network(text, 0), std::make_unique<SuffixDrafter>()));
   decoding.write(200);
   EXPECT_LE(decoding.write(2000), 2000 * decoding.pass(1) * 1.03);
-  EXPECT_EQ(decoding.speculator.verdict(0).kind, Verdict::Kind::kParked);
-  EXPECT_STREQ(decoding.speculator.verdict(0).drafter, "scripted");
+  EXPECT_EQ(decoding.speculator.decision(0).kind, Decision::Kind::kParked);
+  EXPECT_STREQ(decoding.speculator.decision(0).drafter, "scripted");
 }
 
 TEST(Speculator, uses_a_network_that_is_right) {
@@ -212,9 +212,9 @@ TEST(Speculator, goes_on_without_a_drafter_that_fails_at_any_time) {
     Effort effort() const override { return Effort::kBlock; }
     int most_drafts() const override { return 3; }
     size_t bytes_at(int) const override { return 0; }
-    void begin(const Subject&) override { check(0); }
+    void begin(const SequenceView&) override { check(0); }
     void propose(std::span<Proposal>) override { check(1); }
-    void committed(const Subject&, const Pass&) override { check(2); }
+    void committed(const SequenceView&, const Pass&) override { check(2); }
     void settled(uint64_t) override { check(3); }
 
    private:

@@ -11,23 +11,23 @@ namespace {
 struct Text {
   explicit Text(std::vector<int> start, int most = 4096) : tokens(std::move(start)) {
     tokens.reserve(static_cast<size_t>(most));
-    subject = {.id = 1, .tokens = &tokens, .most_tokens = most};
-    drafter.begin(subject);
+    view = {.id = 1, .tokens = &tokens, .most_tokens = most};
+    drafter.begin(view);
   }
   ~Text() { drafter.settled(1); }
   void write(std::vector<int> more) {
     tokens.insert(tokens.end(), more.begin(), more.end());
-    drafter.committed(subject, {});
+    drafter.committed(view, {});
   }
   Proposal propose(int depth, std::vector<int> given = {}) {
-    Proposal proposal{.subject = &subject, .depth = depth, .drafts = std::move(given)};
+    Proposal proposal{.view = &view, .depth = depth, .drafts = std::move(given)};
     const std::vector<int> before = tokens;
     drafter.propose({&proposal, 1});
     EXPECT_EQ(tokens, before);
     return proposal;
   }
   std::vector<int> tokens;
-  Subject subject;
+  SequenceView view;
   SuffixDrafter drafter;
 };
 
@@ -116,12 +116,12 @@ TEST(SuffixDrafter, keeps_sequences_apart_and_forgets_them) {
   SuffixDrafter drafter;
   Ints one = {1, 2, 3, 1, 2}, two = {1, 2, 4, 1, 2};
   one.reserve(64), two.reserve(64);
-  const Subject first{.id = 1, .tokens = &one, .most_tokens = 64};
-  const Subject second{.id = 2, .tokens = &two, .most_tokens = 64};
+  const SequenceView first{.id = 1, .tokens = &one, .most_tokens = 64};
+  const SequenceView second{.id = 2, .tokens = &two, .most_tokens = 64};
   drafter.begin(first);
   drafter.begin(second);
-  std::vector<Proposal> proposals = {{.subject = &first, .depth = 1, .drafts = {}},
-                                     {.subject = &second, .depth = 1, .drafts = {}}};
+  std::vector<Proposal> proposals = {{.view = &first, .depth = 1, .drafts = {}},
+                                     {.view = &second, .depth = 1, .drafts = {}}};
   drafter.propose(proposals);
   EXPECT_EQ(proposals[0].drafts, Ints({3}));
   EXPECT_EQ(proposals[1].drafts, Ints({4}));

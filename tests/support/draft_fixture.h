@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/noise.h"
-#include "checkpoint/synthetic.h"
+#include "synth/synthetic.h"
 
 namespace slip::test {
 
@@ -51,12 +51,12 @@ struct TargetText {
 
 struct Pair {
   Pair(const std::string& shape, int bits) {
-    checkpoint::SynthOptions options;
+    synth::SynthOptions options;
     options.shape = shape;
     options.bits = bits;
     options.assistant_bits = bits;
-    target = checkpoint::synthesize(options);
-    assistant = checkpoint::synthesize_assistant(options);
+    target = synth::synthesize(options);
+    assistant = synth::synthesize_assistant(options);
   }
   std::unique_ptr<checkpoint::Checkpoint> target;
   std::unique_ptr<checkpoint::AssistantCheckpoint> assistant;

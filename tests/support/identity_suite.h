@@ -21,15 +21,14 @@ namespace slip::test {
 
 /// Token i as one to three letters, given out one token late, as a decoder does that waits for whole
 /// characters.
-class LetterText final : public engine::TextStream {
+class LetterText final : public engine::ReplyStream {
  public:
-  void push(int token, std::string& out) override {
-    out += held_;
-    held_.clear();
+  void push(int token, std::vector<text::ReplyEvent>& out) override {
+    finish(out);
     for (int i = 0; i <= token % 3; ++i, token /= 7) held_ += static_cast<char>('a' + token % 7);
   }
-  void finish(std::string& out) override {
-    out += held_;
+  void finish(std::vector<text::ReplyEvent>& out) override {
+    if (!held_.empty()) out.push_back({.text = held_});
     held_.clear();
   }
 
@@ -165,7 +164,7 @@ class IdentitySuite {
     request.max_tokens = settings_.tokens - 7 * index;
     request.sampling.temperature = 1;
     request.sampling.seed = static_cast<uint64_t>(index);
-    request.text = std::make_unique<LetterText>();
+    request.reply = std::make_unique<LetterText>();
     const auto at = static_cast<size_t>(index);
     one.change(request, at < one.before.size() ? one.before[at] : Seen());
     std::sort(request.sampling.suppressed.begin(), request.sampling.suppressed.end());
@@ -190,7 +189,7 @@ class IdentitySuite {
           seen.logprobs.push_back(static_cast<uint32_t>(top.id));
         }
       }
-      seen.text += delta.text;
+      seen.text += delta.text();
       seen.finish = delta.finish;
       if (delta.stats != nullptr) seen.stats = *delta.stats;
     };

@@ -199,6 +199,16 @@ TEST(Chat, tools_that_are_none_are_refused_with_their_place) {
   std::string deep = R"([{"function":{"name":"f","parameters":{"a":)" + std::string(99, '[');
   deep += std::string(99, ']') + "}}}]";
   EXPECT_EQ(message_of_error(hello, deep.c_str()), "tools[0]: is nested more than 64 deep");
+  // So deep that whoever walks it recursively, be it for a copy, leaves the stack.
+  constexpr size_t kDeep = 1'000'000;
+  const std::string abyss = R"({"a":)" + std::string(kDeep, '[') + std::string(kDeep, ']') + "}";
+  const auto call = [](const std::string& arguments) {
+    return R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":)" + arguments + "}}]}]";
+  };
+  EXPECT_EQ(message_of_error(call(abyss).c_str()),
+            "messages[0].tool_calls[0].arguments: is nested more than 64 deep");
+  EXPECT_EQ(message_of_error(call(json(abyss).dump()).c_str()),
+            "messages[0].tool_calls[0].arguments: is nested more than 64 deep");
 }
 
 TEST(Chat, roles_have_names_and_others_are_refused) {

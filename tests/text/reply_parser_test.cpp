@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "support/rounds.h"
 #include "text/detokenizer.h"
 #include "text/golden_tokenizer.h"
 #include "text/prompt.h"
@@ -75,7 +76,7 @@ std::vector<ReplyEvent> parse(std::string_view reply, bool in_thought = false) {
 }
 
 ReplyEvent answer(std::string text) {
-  return {Kind::kAnswer, std::move(text)};
+  return {Kind::kText, std::move(text)};
 }
 ReplyEvent thought(std::string text) {
   return {Kind::kReasoning, std::move(text)};
@@ -86,7 +87,7 @@ using Events = std::vector<ReplyEvent>;
 json arguments(const std::string& inner) {
   const auto events = parse("<|tool_call>call:f{" + inner + "}<tool_call|><|tool_response>");
   if (events.size() != 1 || events[0].kind != Kind::kToolCall || events[0].name != "f") return "no call";
-  return events[0].arguments;
+  return json::parse(events[0].arguments);
 }
 
 TEST(ReplyParser, plain_text_is_the_answer) {
@@ -135,9 +136,9 @@ TEST(ReplyParser, calls_come_with_their_arguments_and_what_was_written) {
   EXPECT_EQ(events[0], thought("Weather?"));
   EXPECT_EQ(events[1], answer("I look."));
   EXPECT_EQ(events[2].name, "get_weather");
-  EXPECT_EQ(events[2].arguments, (json{{"city", "São \"Paulo\", {x}\n"}, {"days", 3}}));
+  EXPECT_EQ(json::parse(events[2].arguments), (json{{"city", "São \"Paulo\", {x}\n"}, {"days", 3}}));
   EXPECT_EQ(events[2].text, "call:get_weather{city:<|\"|>São \"Paulo\", {x}\n<|\"|>,days:3}");
-  EXPECT_EQ(events[3], (ReplyEvent{Kind::kToolCall, "call:ping{}", "ping", json::object()}));
+  EXPECT_EQ(events[3], (ReplyEvent{Kind::kToolCall, "call:ping{}", "ping", "{}"}));
 }
 
 TEST(ReplyParser, values_of_all_kinds_are_read) {
@@ -170,7 +171,7 @@ TEST(ReplyParser, a_call_may_end_with_the_reply_or_with_the_next_call) {
   for (const char* end : {"", "<|tool_response>", "<turn|>", "<eos>", "<|channel>"}) {
     const auto events = parse(std::string("<|tool_call>call:f{a:1}") + end);
     ASSERT_EQ(events.size(), 1u) << end;
-    EXPECT_EQ(events[0].arguments, (json{{"a", 1}}));
+    EXPECT_EQ(events[0].arguments, R"({"a":1})");
   }
   EXPECT_EQ(parse("<|tool_call>call:f{}<|tool_call>call:g{}").size(), 2u);
 }
@@ -210,7 +211,7 @@ TEST(ReplyParser, control_tokens_in_ordinary_tokens_are_text) {
       {5, "<|\"|>"},       {kWord, "}"},         {4, ""}};
   const auto events = events_of(call, 1);
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].arguments, (json{{"a", "<|\"|>"}}));
+  EXPECT_EQ(json::parse(events[0].arguments), (json{{"a", "<|\"|>"}}));
 }
 
 TEST(ReplyParser, text_comes_out_as_soon_as_it_is_certain) {
@@ -244,7 +245,7 @@ TEST(ReplyParser, what_is_rendered_into_a_history_is_parsed_back_from_a_tokenize
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0], thought("À la carte 🦊"));
   EXPECT_EQ(events[1], answer("Bon."));
-  EXPECT_EQ(events[2].arguments, (json{{"a", "🦊"}}));
+  EXPECT_EQ(events[2].arguments, R"({"a":"🦊"})");
 }
 
 // What is left of a text without marks, labels and line breaks.
@@ -264,9 +265,9 @@ TEST(ReplyParser, whatever_is_fed_in_whatever_groups_gives_the_same_events_and_a
       "x=",    " ", "{a:1}", "call:f{", "é",  "None", "\n", "thou", "thought\n", "thought", "q"};
   std::mt19937 random(7);
   const auto pick = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
-  int calls = 0, replies = 0;
-  for (; std::chrono::steady_clock::now() < end; ++replies) {
+  const int replies = test::rounds(25000);
+  int calls = 0;
+  for (int reply = 0; reply < replies; ++reply) {
     std::vector<ReplyToken> tokens;
     std::string all;
     const size_t count = pick(40);
@@ -298,8 +299,7 @@ TEST(ReplyParser, whatever_is_fed_in_whatever_groups_gives_the_same_events_and_a
     }
     ASSERT_EQ(bones(given), bones(all)) << all;
   }
-  EXPECT_GT(replies, 1000);
-  EXPECT_GT(calls, 100) << "the pieces should make calls now and then";
+  EXPECT_GT(calls, replies / 500) << "the pieces should make calls now and then";
 }
 
 }  // namespace

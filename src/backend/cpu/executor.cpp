@@ -122,7 +122,7 @@ void Executor::plan_memory(Carver& carver) {
   }
   if (network_.context_inputs > 0) taps_in_ = make(network_.context_inputs);
   const size_t taps = network_.program->taps.size() * static_cast<size_t>(h);
-  taps_ = carver.take<float>(static_cast<size_t>(max_rows_) * taps);
+  taps_ = carver.allocate<float>(static_cast<size_t>(max_rows_) * taps);
   logits_ = Rows(carver, max_rows_, config_.vocab, ActivationMode::kFloat);
   const int positions = network_.kv_config->max_positions;
   sliding_rotary_ = Rotary(carver, config_, LayerKind::kSliding, max_rows_, positions);
@@ -189,37 +189,37 @@ void Executor::phase(const Phase& phase, int thread) {
   }
 }
 
-int64_t Executor::panels_per_piece(const PackedMatrix& matrix) {
+int64_t Executor::panels_per_chunk(const PackedMatrix& matrix) {
   return std::clamp<int64_t>((int64_t{128} << 10) / static_cast<int64_t>(matrix.panel_bytes), 1, 64);
 }
 
-int64_t Executor::gated_panels_per_piece(const PackedMatrix& gate) {
+int64_t Executor::gated_panels_per_chunk(const PackedMatrix& gate) {
   constexpr int64_t kPanelsPerBlock = kQuantBlock / kPanelRows;
-  return std::max<int64_t>(1, panels_per_piece(gate) / 2 / kPanelsPerBlock) * kPanelsPerBlock;
+  return std::max<int64_t>(1, panels_per_chunk(gate) / 2 / kPanelsPerBlock) * kPanelsPerBlock;
 }
 
 void Executor::multiply(std::initializer_list<Product> products, const Rows& input, int thread,
                         const MatmulOptions& options) {
   const auto width = static_cast<size_t>(row_count_);
   Column* columns = thread_columns_[static_cast<size_t>(thread)].data();
-  const auto pieces_of = [](const Product& product) {
+  const auto chunks_of = [](const Product& product) {
     const int64_t panels = product.panels < 0 ? product.matrix->panels : product.panels;
-    const int64_t piece = panels_per_piece(*product.matrix);
-    return std::pair((panels + piece - 1) / piece, panels);
+    const int64_t chunk = panels_per_chunk(*product.matrix);
+    return std::pair((panels + chunk - 1) / chunk, panels);
   };
-  int64_t pieces = 0;
+  int64_t chunks = 0;
   size_t at = 0;
   for (const Product& product : products) {
     for (int i = 0; i < row_count_; ++i) columns[at++] = input.column(i, product.out->row(i));
-    pieces += pieces_of(product).first;
+    chunks += chunks_of(product).first;
   }
-  parallel(thread, pieces, [&](int64_t i) {
+  parallel(thread, chunks, [&](int64_t i) {
     const Column* first = columns;
     for (const Product& product : products) {
-      const auto [count, panels] = pieces_of(product);
-      const int64_t piece = panels_per_piece(*product.matrix);
+      const auto [count, panels] = chunks_of(product);
+      const int64_t chunk = panels_per_chunk(*product.matrix);
       if (i < count) {
-        matmul(*product.matrix, {first, width}, i * piece, std::min(panels, (i + 1) * piece), options);
+        matmul(*product.matrix, {first, width}, i * chunk, std::min(panels, (i + 1) * chunk), options);
         return;
       }
       i -= count;

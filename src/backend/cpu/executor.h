@@ -1,5 +1,5 @@
 // Executor: the phases of a Program on the CPU. All threads walk the list together; inside a phase, work is
-// dealt out in pieces whose result does not depend on who does them, and a barrier ends every piece that
+// dealt out in chunks whose result does not depend on who does them, and a barrier ends every chunk that
 // others read. No memory is taken after construction. It runs the model itself and the draft networks beside
 // it, which differ in their programs only. executor.cpp has the walk, layer_phases.cpp what every layer does,
 // attend_phase.cpp attention, experts_phase.cpp the mixture of experts, draft_phases.cpp what only drafters
@@ -153,11 +153,11 @@ class Executor {
   };
   void multiply(std::initializer_list<Product> products, const Rows& input, int thread,
                 const MatmulOptions& options = {});
-  /// Panels one piece of a product has: about 128 KiB of weights, so that a stream runs long enough for the
-  /// prefetcher and the last pieces still even out between threads.
-  static int64_t panels_per_piece(const PackedMatrix& matrix);
+  /// Panels one chunk of a product has: about 128 KiB of weights, so that a stream runs long enough for the
+  /// prefetcher and the last chunks still even out between threads.
+  static int64_t panels_per_chunk(const PackedMatrix& matrix);
   /// The same for a pair of matrices whose product is rounded as soon as it is there: whole rounding blocks.
-  static int64_t gated_panels_per_piece(const PackedMatrix& gate);
+  static int64_t gated_panels_per_chunk(const PackedMatrix& gate);
 
   const InputRow& active(int row) const {
     return step_rows_[static_cast<size_t>(rows_[static_cast<size_t>(row)])];

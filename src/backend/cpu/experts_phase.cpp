@@ -65,8 +65,8 @@ void Executor::experts(int layer, int thread) {
     return std::span<const Column>(&columns[static_cast<size_t>(span.begin)],
                                    static_cast<size_t>(span.end - span.begin));
   };
-  // All experts have one shape, so a task is (expert, piece).
-  const int64_t gate_piece = gated_panels_per_piece(packed[0].gate), gate_panels = packed[0].gate.panels;
+  // All experts have one shape, so a task is (expert, chunk).
+  const int64_t gate_piece = gated_panels_per_chunk(packed[0].gate), gate_panels = packed[0].gate.panels;
   const int64_t gate_pieces = (gate_panels + gate_piece - 1) / gate_piece;
   parallel(thread, span_count_ * gate_pieces, [&](int64_t task) {
     const ExpertSpan& span = spans_[static_cast<size_t>(task / gate_pieces)];
@@ -79,7 +79,7 @@ void Executor::experts(int layer, int thread) {
                                end * kPanelRows);
     }
   });
-  const int64_t down_piece = panels_per_piece(packed[0].down), down_panels = packed[0].down.panels;
+  const int64_t down_piece = panels_per_chunk(packed[0].down), down_panels = packed[0].down.panels;
   const int64_t down_pieces = (down_panels + down_piece - 1) / down_piece;
   parallel(thread, span_count_ * down_pieces, [&](int64_t task) {
     const ExpertSpan& span = spans_[static_cast<size_t>(task / down_pieces)];

@@ -113,12 +113,12 @@ AttendScratch::AttendScratch(Carver& carver, int most_rows, int head_dim, bool n
   const auto count = static_cast<size_t>(rows);
   sums_stride = (head_dim + 31) / 32 * 32;
   constexpr size_t kGroup = size_t{kGroupRows} * kAttendTile;
-  scores = carver.take<float>(kGroup);
-  weights = narrow ? static_cast<void*>(carver.take<uint16_t>(kGroup))
-                   : static_cast<void*>(carver.take<float>(kGroup));
-  sums = carver.take<float>(count * static_cast<size_t>(sums_stride));
-  highest = carver.take<float>(count);
-  total = carver.take<float>(count);
+  scores = carver.allocate<float>(kGroup);
+  weights = narrow ? static_cast<void*>(carver.allocate<uint16_t>(kGroup))
+                   : static_cast<void*>(carver.allocate<float>(kGroup));
+  sums = carver.allocate<float>(count * static_cast<size_t>(sums_stride));
+  highest = carver.allocate<float>(count);
+  total = carver.allocate<float>(count);
 }
 
 namespace {

@@ -26,8 +26,9 @@ ImageKv::ImageKv(Carver& carver, int heads, int head_dim, int max_patches, bool 
   const auto keys = static_cast<size_t>(panels_for(max_patches) * kLanes);
   const auto dims = static_cast<size_t>(value_panels_ * kLanes);
   const size_t element = narrow ? sizeof(uint16_t) : sizeof(float);
-  keys_ = carver.take<std::byte>(static_cast<size_t>(heads) * keys * static_cast<size_t>(head_dim) * element);
-  values_ = carver.take<std::byte>(static_cast<size_t>(heads) * keys * dims * element);
+  keys_ =
+      carver.allocate<std::byte>(static_cast<size_t>(heads) * keys * static_cast<size_t>(head_dim) * element);
+  values_ = carver.allocate<std::byte>(static_cast<size_t>(heads) * keys * dims * element);
 }
 
 std::byte* ImageKv::key_panel(int head, int panel) const {

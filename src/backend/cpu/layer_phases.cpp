@@ -20,8 +20,8 @@ void Executor::embed(int thread) {
   parallel(thread, row_count_, [&](int64_t i) {
     const int row = static_cast<int>(i);
     float* stream = stream_.row(i);
-    if (active(row).embedding != nullptr) {
-      std::memcpy(stream, active(row).embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+    if (active(row).soft != nullptr) {
+      std::memcpy(stream, active(row).embedding(), static_cast<size_t>(config_.hidden) * sizeof(float));
     } else {
       embed_row(row, thread, stream);
     }
@@ -41,7 +41,7 @@ void Executor::per_layer_inputs(int thread) {
     const InputRow& row = active(static_cast<int>(i));
     float* mixed = per_layer_.row(i);
     float* table = per_layer_table_.row(i);
-    const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+    const int id = row.soft != nullptr ? config_.pad_id : config_.embedding_row(row.token);
     table_readers_[static_cast<size_t>(thread)]->floats(id, table);
     scale_row(mixed, project_scale, cols);
     for (int l = 0; l < layers; ++l) {
@@ -186,9 +186,9 @@ void Executor::gate_up(int layer, int thread) {
   Column* columns = thread_columns_[static_cast<size_t>(thread)].data();
   for (int i = 0; i < row_count_; ++i) columns[i] = normed_.column(i, activated_.row(i));
   const std::span<const Column> all(columns, static_cast<size_t>(row_count_));
-  const int64_t piece = gated_panels_per_piece(packed.gate), panels = packed.gate.panels;
-  parallel(thread, (panels + piece - 1) / piece, [&](int64_t i) {
-    const int64_t begin = i * piece, end = std::min(panels, begin + piece);
+  const int64_t chunk = gated_panels_per_chunk(packed.gate), panels = packed.gate.panels;
+  parallel(thread, (panels + chunk - 1) / chunk, [&](int64_t i) {
+    const int64_t begin = i * chunk, end = std::min(panels, begin + chunk);
     matmul_gated(packed.gate, packed.up, config_.activation, all, begin, end);
     for (int row = 0; row < row_count_; ++row) activated_.finish(row, begin * kPanelRows, end * kPanelRows);
   });

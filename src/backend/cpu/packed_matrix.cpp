@@ -152,12 +152,12 @@ PackedMatrix plan(const tensor::Matrix& matrix, int64_t rows) {
 }
 
 void place(PackedMatrix& packed, Carver& carver) {
-  packed.data = carver.take<std::byte>(packed.bytes());
+  packed.data = carver.allocate<std::byte>(packed.bytes());
 }
 
 void place_interleaved(PackedMatrix& a, PackedMatrix& b, Carver& carver) {
   SLIP_CHECK(a.panels == b.panels);
-  std::byte* data = carver.take<std::byte>(a.bytes() + b.bytes());
+  std::byte* data = carver.allocate<std::byte>(a.bytes() + b.bytes());
   a.panel_stride = b.panel_stride = a.panel_bytes + b.panel_bytes;
   a.data = data;
   b.data = data == nullptr ? nullptr : data + a.panel_bytes;

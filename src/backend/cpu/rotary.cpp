@@ -15,14 +15,14 @@ Rotary::Rotary(Carver& carver, const model::Config& config, model::LayerKind kin
   if (layer_ == nullptr) return;
   pairs_ = layer_->rotated_pairs;
   const auto pairs = static_cast<size_t>(pairs_);
-  cosines_ = carver.take<float>(static_cast<size_t>(max_rows) * pairs);
-  sines_ = carver.take<float>(static_cast<size_t>(max_rows) * pairs);
+  cosines_ = carver.allocate<float>(static_cast<size_t>(max_rows) * pairs);
+  sines_ = carver.allocate<float>(static_cast<size_t>(max_rows) * pairs);
   if (!layer_->k_is_v) return;
   pages_ = positions / kv::kPagePositions + 1;
-  page_cosines_ = carver.take<float>(kv::kPagePositions * pairs);
-  page_sines_ = carver.take<float>(kv::kPagePositions * pairs);
-  base_cosines_ = carver.take<float>(static_cast<size_t>(pages_) * pairs);
-  base_sines_ = carver.take<float>(static_cast<size_t>(pages_) * pairs);
+  page_cosines_ = carver.allocate<float>(kv::kPagePositions * pairs);
+  page_sines_ = carver.allocate<float>(kv::kPagePositions * pairs);
+  base_cosines_ = carver.allocate<float>(static_cast<size_t>(pages_) * pairs);
+  base_sines_ = carver.allocate<float>(static_cast<size_t>(pages_) * pairs);
 }
 
 void Rotary::fill_pages() const {

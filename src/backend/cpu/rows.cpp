@@ -10,11 +10,11 @@ Rows::Rows(Carver& carver, int64_t rows, int64_t cols, ActivationMode mode)
     : planes_(static_cast<int>(mode)), cols_(cols) {
   stride_ = (cols + 127) / 128 * 128;  // the widest block: a group of 128
   const auto count = static_cast<size_t>(rows * stride_);
-  values_ = carver.take<float>(count);
-  sums_ = carver.take<float>(count / kSumBlock);
+  values_ = carver.allocate<float>(count);
+  sums_ = carver.allocate<float>(count / kSumBlock);
   if (planes_ > 0) {
-    codes_ = carver.take<int8_t>(count * static_cast<size_t>(planes_));
-    scales_ = carver.take<float>(count / kQuantBlock);
+    codes_ = carver.allocate<int8_t>(count * static_cast<size_t>(planes_));
+    scales_ = carver.allocate<float>(count / kQuantBlock);
   }
 }
 

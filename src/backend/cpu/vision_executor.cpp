@@ -31,16 +31,16 @@ VisionExecutor::VisionExecutor(ThreadPool& pool, bool narrow, const model::Visio
 
 void VisionExecutor::plan_memory(Carver& carver) {
   const auto patches = static_cast<size_t>(max_patches());
-  patches_ = carver.take<float>(patches * static_cast<size_t>(config_.patch_values()));
+  patches_ = carver.allocate<float>(patches * static_cast<size_t>(config_.patch_values()));
   work_.clear();
   for (int t = 0; t < pool_.size(); ++t) work_.emplace_back(carver, config_, narrow_);
   if (config_.kind == VisionKind::kUnified) return;
-  stream_ = carver.take<float>(patches * static_cast<size_t>(config_.hidden));
-  queries_ = carver.take<std::byte>(patches * static_cast<size_t>(config_.q_size()) * (narrow_ ? 2 : 4));
+  stream_ = carver.allocate<float>(patches * static_cast<size_t>(config_.hidden));
+  queries_ = carver.allocate<std::byte>(patches * static_cast<size_t>(config_.q_size()) * (narrow_ ? 2 : 4));
   kv_ = ImageKv(carver, config_.heads, config_.head_dim, max_patches(), narrow_);
   const auto angles = static_cast<size_t>(config_.positions) * static_cast<size_t>(config_.head_dim / 4);
-  cosines_ = carver.take<float>(angles);
-  sines_ = carver.take<float>(angles);
+  cosines_ = carver.allocate<float>(angles);
+  sines_ = carver.allocate<float>(angles);
 }
 
 void VisionExecutor::fill_rotary(int positions) {

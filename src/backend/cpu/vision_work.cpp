@@ -33,13 +33,13 @@ VisionWork::VisionWork(Carver& carver, const model::VisionConfig& config, bool n
   const int64_t widest = widest_row(config), stride = (widest + 127) / 128 * 128;
   for (FloatRows* rows : {&normed, &first, &second, &third}) {
     rows->stride = stride + 16;  // rows at multiples of 4 KiB would meet in the same sets of the cache
-    rows->data = carver.take<float>(static_cast<size_t>(kMostRows * rows->stride));
+    rows->data = carver.allocate<float>(static_cast<size_t>(kMostRows * rows->stride));
   }
   if (config.layers > 0) attend = AttendScratch(carver, kMostRows, config.head_dim, narrow);
   inputs_ = Rows(carver, kMostRows, widest, ActivationMode::kFloat);
   narrow_stride_ = stride;
-  if (narrow) narrow_inputs_ = carver.take<uint16_t>(static_cast<size_t>(kMostRows * stride));
-  columns_ = carver.take<Column>(kMostRows);
+  if (narrow) narrow_inputs_ = carver.allocate<uint16_t>(static_cast<size_t>(kMostRows * stride));
+  columns_ = carver.allocate<Column>(kMostRows);
 }
 
 void VisionWork::multiply(const PackedMatrix& matrix, const model::ClippedMatrix* bounds,

@@ -45,16 +45,16 @@ class CudaAssistant final : public Assistant {
   int max_rows() const override { return executor_.max_rows(); }
 
   Output step(std::span<const AssistantRow> rows) override {
-    input_.take(rows, span_);
+    input_.set_rows(rows, span_);
     return executor_.run(program_, input_.rows(), input_.caches());
   }
 
   std::span<const Output> chain(std::span<const AssistantRow> rows, int depth) override {
     chained_ = executor_.chains() && std::all_of(rows.begin(), rows.end(), [](const AssistantRow& row) {
-                 return row.best > 0 && row.draw != nullptr;
+                 return row.candidates > 0 && row.draw != nullptr;
                });
     if (!chained_) return Assistant::chain(rows, depth);
-    input_.take(rows, span_);
+    input_.set_rows(rows, span_);
     const int steps = std::clamp(depth, 1, kMostChain);
     for (size_t i = 0; i < rows.size(); ++i) drawings_[i] = drawing_of(*rows[i].draw, config_.text.vocab);
     executor_.run_chain(program_, input_.rows(), input_.caches(), {drawings_.data(), rows.size()}, steps);

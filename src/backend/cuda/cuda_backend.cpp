@@ -32,7 +32,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
 
   Output run(const Batch& batch) override {
-    input_.take(batch, program_.config.window);
+    input_.set_rows(batch, program_.config.window);
     return executor_->run(program_, input_.rows(), input_.caches(), batch.hidden);
   }
 

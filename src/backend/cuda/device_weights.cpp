@@ -111,12 +111,12 @@ class Listing {
 
 void copy_vectors(Gpu& gpu, const Listing& listing, DeviceWeights& weights) {
   Carver counter;
-  for (const Vector* vector : listing.vectors()) counter.take<float>(vector->size());
+  for (const Vector* vector : listing.vectors()) counter.allocate<float>(vector->size());
   weights.vectors = DeviceMemory(counter.used(), "the norms of the model");
   std::vector<std::byte> host(weights.vectors.size());
   Carver placer(host.data());
   for (const Vector* vector : listing.vectors()) {
-    float* place = placer.take<float>(vector->size());
+    float* place = placer.allocate<float>(vector->size());
     if (vector->empty()) continue;
     std::memcpy(place, vector->data(), vector->size() * sizeof(float));
     const auto offset = reinterpret_cast<std::byte*>(place) - host.data();

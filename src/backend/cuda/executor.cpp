@@ -107,11 +107,11 @@ void Executor::plan_memory(Carver& carver) {
   }
   const auto field = [&](int64_t cols, int64_t rows = kMaxRows) {
     const int64_t stride = padded(cols);
-    return Field{.data = carver.take<float>(static_cast<size_t>(rows * stride)), .stride = stride};
+    return Field{.data = carver.allocate<float>(static_cast<size_t>(rows * stride)), .stride = stride};
   };
   const int h = config_.hidden;
   if (network_.table != nullptr) {
-    chain_best_ = carver.take<BestTokens>(size_t{kMostChain} * kMaxRows);
+    chain_best_ = carver.allocate<BestTokens>(size_t{kMostChain} * kMaxRows);
     chain_inputs_ = field(input_cols_, int64_t{kMaxRows} * kMostChain);
   }
   input_stride_ = padded(padded(input_cols_) + table_cols_);
@@ -134,9 +134,9 @@ void Executor::plan_memory(Carver& carver) {
     expert_activated_ =
         field((config_.expert_intermediate + 127) / 128 * 128, kMaxRows * config_.experts_per_token);
     expert_out_ = field(h, kMaxRows * config_.experts_per_token);
-    shares_ = carver.take<float>(size_t{kMaxRows} * kMaxChosen);
+    shares_ = carver.allocate<float>(size_t{kMaxRows} * kMaxChosen);
   }
-  list_ = carver.take<MatrixList>(1);
+  list_ = carver.allocate<MatrixList>(1);
   if (const auto* assistant = network_.assistant) {
     next_hidden_ = field(assistant->backbone_hidden);
     if (assistant->centroids > 0) {
@@ -145,11 +145,11 @@ void Executor::plan_memory(Carver& carver) {
     }
   }
   if (!device_.clusters.present()) logits_ = field(config_.vocab);
-  found_ = carver.take<Found>(size_t{kMaxRows} * kMostPickChunks * kMostCandidates);
-  picked_ = carver.take<uint32_t>(kMaxRows);
-  damaged_ = carver.take<uint32_t>(kMaxRows);
+  found_ = carver.allocate<Found>(size_t{kMaxRows} * kMostPickChunks * kMostCandidates);
+  picked_ = carver.allocate<uint32_t>(kMaxRows);
+  damaged_ = carver.allocate<uint32_t>(kMaxRows);
   const auto taps = static_cast<int64_t>(network_.program->taps.size()) * h;
-  taps_ = {.data = carver.take<float>(static_cast<size_t>(kMaxRows * taps)), .stride = taps};
+  taps_ = {.data = carver.allocate<float>(static_cast<size_t>(kMaxRows * taps)), .stride = taps};
 
   size_t partials = 0, weights = 0;
   for (const auto& layer : config_.layers) {
@@ -157,12 +157,12 @@ void Executor::plan_memory(Carver& carver) {
     partials = std::max(partials, blocks * static_cast<size_t>(layer.q_size()));
     weights = std::max(weights, blocks * static_cast<size_t>(layer.heads) * 2);
   }
-  partials_ = carver.take<float>(partials * kMaxRows);
-  partial_weights_ = carver.take<float>(weights * kMaxRows);
+  partials_ = carver.allocate<float>(partials * kMaxRows);
+  partial_weights_ = carver.allocate<float>(weights * kMaxRows);
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
   step_bytes_ = sizeof(Step) + static_cast<size_t>(pages) * kMaxRows * sizeof(std::byte*);
-  auto* sent = carver.take<std::byte>(most_before_step() + step_bytes_);
+  auto* sent = carver.allocate<std::byte>(most_before_step() + step_bytes_);
   step_ = sent == nullptr ? nullptr : reinterpret_cast<Step*>(sent + most_before_step());
   int at = 0;
   for (const auto kind : {LayerKind::kSliding, LayerKind::kFull}) {
@@ -171,8 +171,8 @@ void Executor::plan_memory(Carver& carver) {
       if (layer.kind == kind) turns.pairs = layer.rotated_pairs;
     }
     const auto pairs = static_cast<size_t>(turns.pairs);
-    turns.page = turn_tables_[at++] = carver.take<float>(kv::kPagePositions * pairs * 2);
-    turns.base = turn_tables_[at++] = carver.take<float>(static_cast<size_t>(pages) * pairs * 2);
+    turns.page = turn_tables_[at++] = carver.allocate<float>(kv::kPagePositions * pairs * 2);
+    turns.base = turn_tables_[at++] = carver.allocate<float>(static_cast<size_t>(pages) * pairs * 2);
   }
 }
 

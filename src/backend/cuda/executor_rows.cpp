@@ -37,15 +37,15 @@ void Executor::write_inputs(const model::Program& program, std::span<const Input
   for (const InputRow& row : rows) {
     if (first == PhaseKind::kContext) {
       std::memcpy(input, row.input, static_cast<size_t>(network_.context_inputs) * sizeof(float));
-    } else if (row.embedding != nullptr) {
-      std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+    } else if (row.soft != nullptr) {
+      std::memcpy(input, row.embedding(), static_cast<size_t>(config_.hidden) * sizeof(float));
     } else {
       embed_row(row, input);
     }
     if (first == PhaseKind::kDraftInput)
       std::memcpy(input + embed.hidden, row.input, static_cast<size_t>(embed.hidden) * sizeof(float));
     if (table_cols_ > 0) {
-      const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+      const int id = row.soft != nullptr ? config_.pad_id : config_.embedding_row(row.token);
       table_reader_->floats(id, input + padded(input_cols_));
     }
     input += input_stride_;
@@ -81,8 +81,8 @@ size_t Executor::write_step(std::span<const InputRow> rows, std::span<const kv::
       group.first_key[kind] = std::min(group.first_key[kind], to.first[kind]);
       group.end_key[kind] = std::max(group.end_key[kind], to.end[kind]);
     }
-    SLIP_CHECK(row.best >= 0 && row.best <= kMostCandidates);
-    step.best[n] = row.output ? row.best : 0;
+    SLIP_CHECK(row.candidates >= 0 && row.candidates <= kMostCandidates);
+    step.best[n] = row.output ? row.candidates : 0;
     step.out_rows[n] = row.output ? first_output++ : -1;
     step.logit_rows[n] = step.best[n] > 0 ? kToPick : row.output ? step.out_rows[n] : kNowhere;
   }
@@ -106,9 +106,9 @@ void Executor::read_outputs(const model::Program& program, std::span<const Input
     gpu_.to_host(host_taps_.data() + static_cast<size_t>(first_row) * bytes,
                  reinterpret_cast<const std::byte*>(taps_.data), rows.size() * bytes);
   }
-  const bool clusters =
-      device_.clusters.present() && last == PhaseKind::kDraftHead &&
-      std::any_of(rows.begin(), rows.end(), [](const InputRow& row) { return row.output && row.best == 0; });
+  const bool clusters = device_.clusters.present() && last == PhaseKind::kDraftHead &&
+                        std::any_of(rows.begin(), rows.end(),
+                                    [](const InputRow& row) { return row.output && row.candidates == 0; });
   if (clusters) {
     const auto scores = static_cast<size_t>(network_.assistant->kept_centroids) *
                         static_cast<size_t>(cluster_scores_.stride) * sizeof(float) * rows.size();
@@ -124,7 +124,7 @@ void Executor::read_outputs(const model::Program& program, std::span<const Input
       std::memcpy(&out_hidden_[static_cast<size_t>(first_output) * cols],
                   host + n * static_cast<size_t>(from.stride), cols * sizeof(float));
     }
-    if (rows[n].best == 0) {
+    if (rows[n].candidates == 0) {
       reinterpret_cast<BestTokens*>(host_best_.data())[first_output].wanted = 0;
       if (clusters) spread_scores(static_cast<int>(n), first_output);
     }

@@ -58,7 +58,8 @@ void WideExecutor::plan_memory(Carver& carver) {
   }
   const auto field = [&](int64_t cols, int64_t times = 1) {
     const int64_t stride = padded(cols);
-    return Field{.data = carver.take<float>(static_cast<size_t>(rows * times * stride)), .stride = stride};
+    return Field{.data = carver.allocate<float>(static_cast<size_t>(rows * times * stride)),
+                 .stride = stride};
   };
   const int h = config_.hidden;
   input_ = field(padded(h) + table_cols_);
@@ -77,21 +78,21 @@ void WideExecutor::plan_memory(Carver& carver) {
     gated_ = field(config_.per_layer_dim);
   }
   const auto taps = static_cast<int64_t>(options_.program->taps.size()) * h;
-  taps_ = {.data = carver.take<float>(static_cast<size_t>(rows * taps)), .stride = taps};
-  factors_ = carver.take<float>(static_cast<size_t>(rows));
+  taps_ = {.data = carver.allocate<float>(static_cast<size_t>(rows * taps)), .stride = taps};
+  factors_ = carver.allocate<float>(static_cast<size_t>(rows));
   if (config_.experts > 0) {
     const int chosen = config_.experts_per_token;
     const auto pairs = static_cast<size_t>(rows * chosen);
     router_scores_ = field(config_.experts);
     expert_activated_ = field(config_.expert_intermediate, chosen);
     expert_out_ = field(h, chosen);
-    choices_.pairs = carver.take<int>(pairs);
-    choices_.experts = carver.take<int>(pairs);
-    choices_.shares = carver.take<float>(pairs);
-    choices_.counts = carver.take<int>(static_cast<size_t>(config_.experts));
-    choices_.tile_count = carver.take<int>(1);
+    choices_.pairs = carver.allocate<int>(pairs);
+    choices_.experts = carver.allocate<int>(pairs);
+    choices_.shares = carver.allocate<float>(pairs);
+    choices_.counts = carver.allocate<int>(static_cast<size_t>(config_.experts));
+    choices_.tile_count = carver.allocate<int>(1);
     choices_.most_tiles = static_cast<int>(pairs) / kWideTokens + config_.experts;
-    choices_.tiles = carver.take<WideTile>(static_cast<size_t>(choices_.most_tiles));
+    choices_.tiles = carver.allocate<WideTile>(static_cast<size_t>(choices_.most_tiles));
   }
   plan_staged(carver);
   plan_state(carver, false);
@@ -124,8 +125,8 @@ void WideExecutor::plan_staged(Carver& carver) {
   need(device_.per_layer_projection, 1);
   need(*options_.head, 1);
   for (int i = 0; i < kRegions; ++i)
-    staged_[i] = carver.take<std::byte>(static_cast<size_t>(bytes[i] * options_.max_rows));
-  staged_pairs_ = carver.take<std::byte>(static_cast<size_t>(pair_bytes * options_.max_rows));
+    staged_[i] = carver.allocate<std::byte>(static_cast<size_t>(bytes[i] * options_.max_rows));
+  staged_pairs_ = carver.allocate<std::byte>(static_cast<size_t>(pair_bytes * options_.max_rows));
 }
 
 /// The same layout in the host's memory and on the device, so that one copy brings all.
@@ -137,7 +138,7 @@ void WideExecutor::plan_state(Carver& carver, bool host) {
   const size_t row_bytes = aligned(2 * rows * sizeof(StepRow)),
                group_bytes = aligned(2 * rows * sizeof(RowGroup)), output_bytes = aligned(rows * sizeof(int));
   state.bytes = row_bytes + group_bytes + output_bytes + page_bytes;
-  auto* base = carver.take<std::byte>(state.bytes);
+  auto* base = carver.allocate<std::byte>(state.bytes);
   if (base == nullptr) return;
   state.row = reinterpret_cast<StepRow*>(base);
   state.group = reinterpret_cast<RowGroup*>(base + row_bytes);
@@ -187,14 +188,14 @@ void WideExecutor::write_inputs(std::span<const InputRow> rows) {
 }
 
 void WideExecutor::write_input(const InputRow& row, Readers& readers, float* input) const {
-  if (row.embedding != nullptr) {
-    std::memcpy(input, row.embedding, static_cast<size_t>(config_.hidden) * sizeof(float));
+  if (row.soft != nullptr) {
+    std::memcpy(input, row.embedding(), static_cast<size_t>(config_.hidden) * sizeof(float));
   } else {
     readers.embed.floats(config_.embedding_row(row.token), input);
     for (int i = 0; i < config_.hidden; ++i) input[i] *= config_.embed_scale;
   }
   if (table_cols_ == 0) return;
-  const int id = row.embedding != nullptr ? config_.pad_id : config_.embedding_row(row.token);
+  const int id = row.soft != nullptr ? config_.pad_id : config_.embedding_row(row.token);
   readers.table.floats(id, input + padded(config_.hidden));
 }
 

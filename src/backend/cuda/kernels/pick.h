@@ -283,7 +283,7 @@ __device__ inline void write_best(BestTokens& out, int wanted, bool damaged, con
   if (thread == 0) {
     out.wanted = wanted;
     out.count = count;
-    out.fine = damaged ? 0 : 1;
+    out.all_finite = damaged ? 0 : 1;
   }
 }
 

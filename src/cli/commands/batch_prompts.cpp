@@ -1,0 +1,82 @@
+#include "cli/commands/batch_prompts.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/json_text.h"
+#include "cli/flags/length_options.h"
+#include "cli/terminal/text_input.h"
+
+namespace slip::cli {
+namespace {
+
+using nlohmann::json;
+
+void refuse_media(const text::Conversation& conversation) {
+  for (const text::Turn& turn : conversation.turns) {
+    for (const text::ContentPart& part : turn.parts) {
+      if (part.kind != text::ContentPart::Kind::kText)
+        fail_usage("this build has no images, audio or video yet; ask with text alone");
+    }
+  }
+}
+
+session::Prompt prompt_of_messages(const json& line, const session::Model& model) {
+  if (!model.is_chat()) fail_usage("the model's tokenizer has no chat turns; use \"prompt\"");
+  const json none;
+  const text::Conversation conversation{text::read_messages(line["messages"]),
+                                        text::read_tools(line.contains("tools") ? line["tools"] : none)};
+  if (conversation.turns.empty()) fail_usage("\"messages\" is empty");
+  refuse_media(conversation);
+  bool thinking = false;
+  if (line.contains("think")) {
+    if (!line["think"].is_boolean()) fail_usage("\"think\" must be true or false");
+    thinking = line["think"].get<bool>();
+  }
+  return model.prompt(conversation, {.thinking = thinking});
+}
+
+BatchPrompt read_line(std::string_view text, const std::string& where, const session::Model& model) {
+  const json line = checkpoint::parse_json(text, where);
+  const checkpoint::JsonObject fields(line, where);
+  BatchPrompt prompt;
+  prompt.where = where;
+  prompt.max_tokens = static_cast<int>(fields.integer("max_tokens", 1, kMostTokens).value_or(0));
+  if (const json* id = fields.find("id")) {
+    if (!id->is_string() && !id->is_number()) fail_file("{}: \"id\" must be a text or a number", where);
+    prompt.id = *id;
+  }
+  const auto given = fields.text("prompt");
+  if (given.has_value() == fields.has("messages"))
+    fail_file("{}: must have either \"prompt\" or \"messages\"", where);
+  try {
+    prompt.prompt = given ? model.raw(*given) : prompt_of_messages(line, model);
+  } catch (const Error& error) {
+    fail_file("{}: {}", where, error.what());
+  }
+  return prompt;
+}
+
+}  // namespace
+
+std::vector<BatchPrompt> parse_prompts(std::string_view text, const std::string& name,
+                                       const session::Model& model) {
+  std::vector<BatchPrompt> prompts;
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    prompts.push_back(read_line(line, fmt::format("{} line {}", name, number), model));
+    if (prompts.back().id.is_null()) prompts.back().id = number;
+  }
+  if (prompts.empty()) fail_file("{}: there is no prompt in it; give one JSON object per line", name);
+  return prompts;
+}
+
+std::vector<BatchPrompt> read_prompts(const std::string& file, const session::Model& model) {
+  const std::string text = read_text({{}, file}, "--prompts FILE");
+  return parse_prompts(text, file == "-" ? "the standard input" : file, model);
+}
+
+}  // namespace slip::cli

@@ -1,0 +1,40 @@
+// Stats: what one request cost, and Load: what the engine has to do. Plain data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "speculate/statistics.h"
+
+namespace slip::engine {
+
+/// Seconds by the steady clock. The stop id is not output: it is no part of the reply.
+struct Stats {
+  int prompt_tokens = 0;
+  int output_tokens = 0;
+  int cached_tokens = 0;     // of the prompt, found in pages that were there already
+  int media_tokens = 0;      // of the prompt, soft rows
+  int reasoning_tokens = 0;  // of the output, those that landed in reasoning
+  int preempted = 0;         // how often it lost its pages and came back
+  double queued_s = 0;       // from submit() to admission
+  double first_token_s = 0;  // from submit() to the first token: what a person waits
+  double prompt_s = 0;       // from admission to the first token
+  double decode_s = 0;       // from the first token to the last
+  int decoded_tokens = 0;    // that decode_s went to: all but the first, and the stop id
+  speculate::Statistics speculation;
+};
+
+/// A snapshot that any thread may read at any moment.
+struct Load {
+  int running = 0;
+  int waiting = 0;
+  int sequences = 0;       // that may run together
+  size_t cache_bytes = 0;  // set aside for caches
+  size_t free_bytes = 0;   // of them
+  // Tokens per second, over the last seconds in which there was such work; 0 = not measured yet.
+  double prompt_rate = 0;
+  double decode_rate = 0;
+  uint64_t steps = 0;  // finished since the start; one that hangs leaves it as it is
+};
+
+}  // namespace slip::engine

@@ -1,0 +1,140 @@
+#include "session/drafters.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/human.h"
+#include "checkpoint/draft_kind.h"
+#include "checkpoint/hub.h"
+#include "checkpoint/requantise.h"
+#include "speculate/dflash.h"
+#include "speculate/mtp.h"
+#include "speculate/suffix.h"
+
+namespace slip::session {
+namespace {
+
+using checkpoint::DraftKind;
+
+/// 0 = as stored. A drafter as coarse as its target: of 4 bits beside 4, of 8 beside more, as it is beside
+/// floats.
+int bits_for(const DraftOptions& options, const checkpoint::Checkpoint& target) {
+  const tensor::Matrix& head = target.weights.output_head();
+  switch (options.bits) {
+    case DraftBits::k4: return 4;
+    case DraftBits::k8: return 8;
+    case DraftBits::kAsStored: return 0;
+    case DraftBits::kAuto: break;
+  }
+  if (head.encoding != tensor::Encoding::kAffine) return 0;
+  return head.bits <= 4 ? 4 : 8;
+}
+
+void open_assistant(Drafters& drafters, const std::string& folder, const DraftOptions& options,
+                    const checkpoint::Checkpoint& target) {
+  if (drafters.assistant != nullptr) {
+    fail_usage("--draft-model names two assistants, {} and {}; give one of them", drafters.assistant->path,
+               folder);
+  }
+  drafters.assistant = checkpoint::open_assistant(folder, target.config);
+  if (const int bits = bits_for(options, target); bits > 0) checkpoint::requantise(*drafters.assistant, bits);
+}
+
+void open_dflash(Drafters& drafters, const std::string& folder, const DraftOptions& options,
+                 const checkpoint::Checkpoint& target) {
+  if (drafters.dflash != nullptr) {
+    fail_usage("--draft-model names two DFlash drafters, {} and {}; give one of them", drafters.dflash->path,
+               folder);
+  }
+  drafters.dflash = checkpoint::open_dflash(folder, target.config);
+  if (const int bits = bits_for(options, target); bits > 0) checkpoint::requantise(*drafters.dflash, bits);
+}
+
+void open_named(Drafters& drafters, const std::string& name, const DraftOptions& options,
+                const checkpoint::Checkpoint& target) {
+  const std::string folder = checkpoint::resolve_model(name);
+  switch (checkpoint::kind_of_draft_folder(folder)) {
+    case DraftKind::kAssistant:
+      if (options.kind == Drafting::kDflash)
+        fail_usage("{} is an assistant; use --draft-kind mtp or auto", folder);
+      return open_assistant(drafters, folder, options, target);
+    case DraftKind::kDflash:
+      if (options.kind == Drafting::kMtp)
+        fail_usage("{} is a DFlash drafter; use --draft-kind dflash or auto", folder);
+      return open_dflash(drafters, folder, options, target);
+    case DraftKind::kTarget:
+      fail_file("{}: is a whole Gemma 4 model; --draft-model takes an assistant or a DFlash drafter", folder);
+    case DraftKind::kUnknown: fail_file("{}: is neither a Gemma 4 assistant nor a DFlash drafter", folder);
+  }
+}
+
+std::string depth_text(const DraftOptions& options) {
+  return options.depth < 0 ? "depth by measurement" : fmt::format("depth {}", options.depth);
+}
+
+}  // namespace
+
+Drafters open_drafters(const DraftOptions& options, const std::string& model, const std::string& folder,
+                       const checkpoint::Checkpoint& target) {
+  validate(options);
+  Drafters drafters;
+  if (options.kind == Drafting::kNone) {
+    drafters.description = "none, as told";
+    return drafters;
+  }
+  std::string assistant_origin, missing;
+  if (options.kind != Drafting::kSuffix) {
+    for (const std::string& name : options.models) open_named(drafters, name, options, target);
+    if (options.models.empty()) {
+      std::string found = checkpoint::find_assistant(model);
+      if (found.empty()) found = checkpoint::find_assistant(folder);
+      if (!found.empty()) {
+        open_assistant(drafters, found, options, target);
+        assistant_origin = "found for the model, ";
+      } else if (options.kind == Drafting::kMtp) {
+        fail_usage(
+            "--draft-kind mtp needs an assistant, and there is none beside {} nor in the Hugging Face cache "
+            "under its name with -assistant; use --draft-model",
+            folder);
+      } else {
+        missing = "; no assistant was found for the model";
+      }
+    }
+  }
+  std::vector<std::string> parts;
+  if (drafters.assistant != nullptr) {
+    parts.push_back(fmt::format("mtp ({}, {}{})", path_text(drafters.assistant->path), assistant_origin,
+                                drafters.assistant->format));
+  }
+  if (drafters.dflash != nullptr)
+    parts.push_back(
+        fmt::format("dflash ({}, {})", path_text(drafters.dflash->path), drafters.dflash->format));
+  if (options.kind == Drafting::kAuto || options.kind == Drafting::kSuffix) parts.push_back("suffix");
+  drafters.description = fmt::format("{}, {}{}", fmt::join(parts, " and "), depth_text(options), missing);
+  return drafters;
+}
+
+void load_drafters(Drafters& drafters, const DraftOptions& options, backend::Backend& backend,
+                   int sequences) {
+  if (options.kind == Drafting::kNone) return;
+  backend::DraftOptions network;
+  std::vector<std::unique_ptr<speculate::Drafter>> kinds;
+  if (drafters.assistant != nullptr) {
+    network.max_rows = sequences;
+    drafters.assistant_network =
+        backend.load_assistant(drafters.assistant->config, drafters.assistant->weights, network);
+    kinds.push_back(std::make_unique<speculate::MtpDrafter>(*drafters.assistant_network, options.position));
+  }
+  if (drafters.dflash != nullptr) {
+    backend.set_taps(drafters.dflash->config.taps);
+    network.max_rows = sequences * drafters.dflash->config.block;
+    drafters.dflash_network = backend.load_dflash(drafters.dflash->config, drafters.dflash->weights, network);
+    kinds.push_back(std::make_unique<speculate::DflashDrafter>(*drafters.dflash_network));
+  }
+  if (options.kind == Drafting::kAuto || options.kind == Drafting::kSuffix)
+    kinds.push_back(std::make_unique<speculate::SuffixDrafter>());
+  drafters.speculator = std::make_unique<speculate::Speculator>(
+      std::move(kinds), backend.config().vocab, speculate::DepthOptions{.fixed = options.depth});
+}
+
+}  // namespace slip::session

@@ -1,0 +1,50 @@
+// EngineThread: the one thread that steps an engine. It sleeps while there is nothing to do, and no lock is held
+// while a step works. Any thread may submit, cancel and read; run() does something between two steps, for what
+// shares the backend's threads.
+//
+// The destructor cancels what runs, waits for the step at hand and ends the thread; every request then has had its
+// last delta.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace slip::session {
+
+class EngineThread {
+ public:
+  /// The engine must outlive this.
+  explicit EngineThread(engine::Engine& engine);
+  ~EngineThread();
+  EngineThread(const EngineThread&) = delete;
+  EngineThread& operator=(const EngineThread&) = delete;
+
+  /// As Engine::submit(); throws what that throws.
+  uint64_t submit(engine::Request request);
+  void cancel(uint64_t id);
+  /// Calls `work` on the engine's thread between two steps and waits for it; passes on what it throws. Must not be
+  /// called from a sink.
+  void run(const std::function<void()>& work);
+
+ private:
+  struct Job;
+  void loop();
+  bool step();
+  void do_jobs();
+  void wake();
+
+  engine::Engine& engine_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool work_ = false;  // something was submitted, cancelled or is to be run
+  bool stop_ = false;
+  std::vector<Job*> jobs_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace slip::session

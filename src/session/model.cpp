@@ -1,0 +1,146 @@
+#include "session/model.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "checkpoint/hub.h"
+#include "session/default_model.h"
+#include "session/delta_queue.h"
+#include "session/device.h"
+#include "session/engine_thread.h"
+#include "text/chat.h"
+
+namespace slip::session {
+
+std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
+  const std::string folder = name.empty() ? default_model() : checkpoint::resolve_model(name);
+  auto model = std::make_unique<Model>(checkpoint::open(folder));
+  model->name_ = name.empty() ? folder : name;
+  model->folder_ = folder;
+  if (options.tokenizer) {
+    model->tokenizer_ = text::Tokenizer::load(folder + "/tokenizer.json");
+    model->chat_ = session::chat_style(folder, model->config());
+  }
+  return model;
+}
+
+Model::Model(std::unique_ptr<checkpoint::Checkpoint> checkpoint, std::optional<text::Tokenizer> tokenizer,
+             ChatStyle chat)
+    : name_(checkpoint->path),
+      folder_(checkpoint->path),
+      checkpoint_(std::move(checkpoint)),
+      tokenizer_(std::move(tokenizer)),
+      chat_(std::move(chat)) {}
+
+Model::~Model() = default;
+
+const text::Tokenizer& Model::tokenizer() const {
+  if (!tokenizer_) fail_usage("{}: was opened without a tokenizer; give token ids", checkpoint_->path);
+  return *tokenizer_;
+}
+
+Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& options) const {
+  if (!is_chat()) {
+    fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; send the prompt raw",
+               checkpoint_->path);
+  }
+  text::PromptOptions how = chat_.prompt(options.thinking);
+  how.add_generation_prompt = options.add_generation_prompt;
+  return Prompt(text::encode_prompt(*tokenizer_, text::render_chat(conversation, how)));
+}
+
+Prompt Model::raw(std::string_view text, const RawOptions& options) const {
+  return raw_prompt(tokenizer(), text, options);
+}
+
+GenerationSource Model::source() const {
+  return {*checkpoint_, tokenizer_ ? &*tokenizer_ : nullptr};
+}
+
+engine::Request Model::request(const Prompt& prompt, const Generation& generation) const {
+  return make_request(source(), prompt, generation);
+}
+
+void Model::require_room(size_t prompt_tokens, int context, const std::string& what) const {
+  const int most = config().max_positions;
+  if (context > most)
+    fail_usage("--context must be a whole number from 1 to {} for this model, not {}", most, context);
+  if (prompt_tokens == 0) fail_usage("{} is empty; give at least one token", what);
+  const int room = context > 0 ? context : most;
+  if (prompt_tokens >= static_cast<size_t>(room)) {
+    fail_usage("{} has {} tokens and the context {}, which leaves no room for an answer; shorten it{}", what,
+               prompt_tokens, room, context > 0 ? " or raise --context" : "");
+  }
+}
+
+void Model::open_drafters(const DraftOptions& options) {
+  drafters_ = session::open_drafters(options, name_, folder_, *checkpoint_);
+}
+
+void Model::load(const LoadOptions& options) {
+  if (!drafters_) open_drafters(options.draft);
+  LoadedBackend loaded = load_backend(*checkpoint_, options.backend, options.progress);
+  backend_ = std::move(loaded.backend);
+  device_note_ = std::move(loaded.note);
+  backend_text_ = backend_->description();
+  load_drafters(*drafters_, options.draft, *backend_, options.engine.sequences);
+  engine_ = std::make_unique<engine::Engine>(*backend_, options.engine, drafters_->speculator.get());
+  thread_ = std::make_unique<EngineThread>(*engine_);
+}
+
+uint64_t Model::submit(engine::Request request) {
+  return thread_->submit(std::move(request));
+}
+
+void Model::cancel(uint64_t id) {
+  thread_->cancel(id);
+}
+
+void Model::generate(engine::Request request, ReplySink& sink, const std::function<bool()>& stop) {
+  constexpr std::chrono::milliseconds kBetweenLooks{50};
+  DeltaQueue queue;
+  request.sink = queue.sink();
+  const uint64_t id = submit(std::move(request));
+  std::exception_ptr failure;
+  bool cancelled = false;
+  for (bool ended = false; !ended;) {
+    const auto delta = queue.pop(kBetweenLooks);
+    if (delta) {
+      ended = delta->view().finish != engine::FinishReason::kNone;
+      // The queue must see the end of the request, whatever the sink does.
+      try {
+        if (!failure) sink.on_delta(delta->view());
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    if (!ended && !cancelled && (failure || (stop && stop()))) {
+      cancelled = true;
+      cancel(id);
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+Reply Model::generate(engine::Request request) {
+  Reply reply;
+  generate(std::move(request), reply);
+  return reply;
+}
+
+void Model::between_steps(const std::function<void(backend::Backend&)>& work) {
+  thread_->run([&] { work(*backend_); });
+}
+
+std::vector<std::string> Model::drafter_failures() {
+  std::vector<std::string> failures;
+  if (!drafts()) return failures;
+  thread_->run([&] { failures = drafters_->speculator->failures(); });
+  return failures;
+}
+
+std::string Model::device_text() const {
+  return device_note_.empty() ? backend_text_ : fmt::format("{} ({})", backend_text_, device_note_);
+}
+
+}  // namespace slip::session
