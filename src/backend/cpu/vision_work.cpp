@@ -11,8 +11,10 @@ namespace slip::backend::cpu {
 
 namespace {
 
-// Bytes of weights that stay in a second-level cache of 1 MiB while all rows of a block pass over them.
-constexpr size_t kTileBytes = 384 * 1024;
+// Weights and rows go through a second-level cache of 1 MiB in tiles: so many bytes of weights stay while all
+// rows of a block pass over them, and rows longer than so many steps (of two columns) come in pieces.
+constexpr int64_t kTileBytes = 384 * 1024;
+constexpr int64_t kTileSteps = 768;
 
 int64_t widest_row(const model::VisionConfig& config) {
   return std::max(
@@ -68,14 +70,17 @@ void VisionWork::multiply_narrow(const PackedMatrix& matrix, const model::Clippe
     store_bf16(from, cols, to);
     if (cols % 2 != 0) to[cols] = 0;
   }
-  const auto tile = static_cast<int64_t>(kTileBytes / matrix.panel_bytes) + 1;
+  constexpr int64_t kStepBytes = 4 * kPanelRows;
+  const int64_t tile = kTileBytes / (kStepBytes * std::min(steps, kTileSteps)) + 1;
   for (int64_t panel = 0; panel < matrix.panels; panel += tile) {
-    dot_rows(narrow_inputs_, narrow_stride_, count,
-             {.data = matrix.panel(panel),
-              .stride = static_cast<int64_t>(matrix.panel_stride),
-              .panels = static_cast<int>(std::min(tile, matrix.panels - panel)),
-              .steps = steps},
-             out.data + panel * kPanelRows, out.stride, false);
+    for (int64_t step = 0; step < steps; step += kTileSteps) {
+      dot_rows(narrow_inputs_ + 2 * step, narrow_stride_, count,
+               {.data = matrix.panel(panel) + step * kStepBytes,
+                .stride = static_cast<int64_t>(matrix.panel_stride),
+                .panels = static_cast<int>(std::min(tile, matrix.panels - panel)),
+                .steps = std::min(kTileSteps, steps - step)},
+               out.data + panel * kPanelRows, out.stride, step > 0);
+    }
   }
 }
 
