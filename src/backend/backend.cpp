@@ -20,6 +20,10 @@ std::unique_ptr<BlockDrafter> Backend::load_dflash(const model::DflashConfig&, c
   fail(ErrorKind::kRuntime, "this backend ({}) cannot run block drafters", description());
 }
 
+std::unique_ptr<Encoder> Backend::load_vision(const model::VisionConfig&, const model::VisionWeights&) {
+  fail(ErrorKind::kRuntime, "this backend ({}) cannot see images yet; use the CPU", description());
+}
+
 std::vector<Backend::PhaseTime> phase_times_of(const model::Program& program,
                                                std::span<const double> seconds) {
   std::vector<Backend::PhaseTime> times;

@@ -11,9 +11,11 @@
 
 #include "backend/batch.h"
 #include "backend/drafting.h"
+#include "backend/encoder.h"
 #include "kv/cache.h"
 #include "model/config.h"
 #include "model/program.h"
+#include "model/vision.h"
 
 namespace slip::backend {
 
@@ -43,6 +45,12 @@ class Backend {
   virtual std::unique_ptr<BlockDrafter> load_dflash(const model::DflashConfig& config,
                                                     const model::DflashWeights& weights,
                                                     const DraftOptions& options);
+
+  /// A vision tower whose soft rows this backend's batches take. It works between steps on this backend's
+  /// threads; `weights` must outlive it. Throws Error(kOutOfMemory); a backend without towers throws
+  /// Error(kRuntime).
+  virtual std::unique_ptr<Encoder> load_vision(const model::VisionConfig& config,
+                                               const model::VisionWeights& weights);
 
   /// Weight bytes read by a step of one row (experts: those of one row), and all weight bytes held.
   virtual size_t streamed_bytes() const = 0;

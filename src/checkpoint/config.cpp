@@ -57,9 +57,14 @@ void check_supported(const JsonObject& text) {
     fail_file("{}: {} is true, but Gemma 4 has no attention biases and slipstream cannot use them",
               text.file(), text.path_of("attention_bias"));
   }
-  if (text.has("use_bidirectional_attention") && *text.text("use_bidirectional_attention") == "all") {
+  const auto bidirectional = text.text("use_bidirectional_attention");
+  if (bidirectional && *bidirectional == "all") {
     fail_file("{}: {} is 'all', so this is an encoder and cannot write text", text.file(),
               text.path_of("use_bidirectional_attention"));
+  }
+  if (bidirectional && *bidirectional != "vision") {
+    fail_file("{}: {} is {}, but slipstream knows 'vision' only", text.file(),
+              text.path_of("use_bidirectional_attention"), in_quotes(*bidirectional));
   }
 }
 
@@ -260,6 +265,7 @@ model::Config parse_decoder(const JsonObject& text) {
   config.embed_scale = round_to_bf16(std::sqrt(static_cast<float>(config.hidden)));
   config.max_positions = static_cast<int>(
       text.integer("max_position_embeddings", 1, kMostPositions).value_or(kDefaultPositions));
+  config.bidirectional_media = text.has("use_bidirectional_attention");
   config.layers = parse_layers(text);
   return config;
 }

@@ -60,6 +60,9 @@ struct Config {
   // Ids that stand for image, audio or video positions. Written out as tokens they embed as pad_id: Hugging
   // Face masks them before the lookup, and their own rows were never trained.
   std::vector<int> placeholder_ids;
+  // On sliding layers, rows of one image or video frame also see the rows of it that come after them (12B,
+  // 26B-A4B, 31B). Full layers stay causal.
+  bool bidirectional_media = false;
 
   int layer_count() const { return static_cast<int>(layers.size()); }
   bool owns_kv(int layer) const {

@@ -16,11 +16,12 @@ using model::PhaseKind;
 
 struct Forward::State {
   Sequence& sequence;
-  int token;             // pad where an embedding stands in
-  const Row* embedding;  // null for a token
-  int position;
-  Row stream, per_layer, query, attended, activated;
-  Row hidden, logits;
+  int position = 0;
+  int token = 0;                   // pad where an embedding stands in
+  const Row* embedding = nullptr;  // null for a token
+  int block_end = 0;               // after the last row of its image; after itself where it is in none
+  Row stream{}, per_layer{}, query{}, attended{}, activated{};
+  Row hidden{}, logits{};
 
   /// Null for kNone.
   Row* field(Field which) {
@@ -41,51 +42,65 @@ Forward::Forward(const model::Program& program)
     : program_(program), config_(program.config), weights_(*program.weights) {}
 
 Result Forward::step(Sequence& sequence, int token) {
-  return run(sequence, token, nullptr);
+  const int at = sequence.length;
+  return std::move(
+      run({{.sequence = sequence, .position = at, .token = token, .block_end = at + 1}}).front());
 }
 
-Result Forward::step_embedding(Sequence& sequence, const std::vector<float>& embedding) {
-  return run(sequence, config_.pad_id, &embedding);
+Result Forward::step_embedding(Sequence& sequence, const Row& embedding) {
+  return std::move(step_block(sequence, {embedding}).front());
 }
 
-Result Forward::run(Sequence& sequence, int token, const Row* embedding) {
+std::vector<Result> Forward::step_block(Sequence& sequence, const std::vector<Row>& soft_rows) {
+  std::vector<State> rows;
+  const int end = sequence.length + static_cast<int>(soft_rows.size());
+  for (const Row& soft : soft_rows) {
+    const int at = sequence.length + static_cast<int>(rows.size());
+    rows.push_back({.sequence = sequence,
+                    .position = at,
+                    .token = config_.pad_id,
+                    .embedding = &soft,
+                    .block_end = config_.bidirectional_media ? end : at + 1});
+  }
+  return run(std::move(rows));
+}
+
+std::vector<Result> Forward::run(std::vector<State> rows) {
   routing_margin = INFINITY;
   tables_.rounding = rounding;
-  sequence.layers.resize(config_.layers.size());
-  State state{.sequence = sequence,
-              .token = token,
-              .embedding = embedding,
-              .position = sequence.length,
-              .stream = {},
-              .per_layer = {},
-              .query = {},
-              .attended = {},
-              .activated = {},
-              .hidden = {},
-              .logits = {}};
+  for (State& state : rows) state.sequence.layers.resize(config_.layers.size());
   for (const Phase& phase : program_.phases) {
-    switch (phase.kind) {
-      case PhaseKind::kEmbed: embed(state); break;
-      case PhaseKind::kPerLayerInputs: per_layer_inputs(state); break;
-      case PhaseKind::kQkv: qkv(state, phase.layer); break;
-      case PhaseKind::kKeepOutputs: break;  // one row, and it wants its output
-      case PhaseKind::kAttend: attend(state, phase.layer); break;
-      case PhaseKind::kAttentionOut: attention_out(state, phase.layer); break;
-      case PhaseKind::kGateUp: gate_up(state, phase.layer); break;
-      case PhaseKind::kDown: down(state, phase.layer); break;
-      case PhaseKind::kPerLayerMix: per_layer_mix(state, phase.layer); break;
-      case PhaseKind::kHead: head(state); break;
-      case PhaseKind::kDraftInput:
-      case PhaseKind::kDraftHead:
-      case PhaseKind::kContext:
-      case PhaseKind::kContextKv: SLIP_CHECK(false);  // draft networks have references of their own
-    }
-    Row* const field = state.field(phase.output);
-    if (field != nullptr && disturb) disturb(phase, *field);
-    if (field != nullptr && observe) observe(phase, *field);
+    for (State& state : rows) run_phase(phase, state);
   }
-  ++sequence.length;
-  return {std::move(state.hidden), std::move(state.logits)};
+  std::vector<Result> results;
+  for (State& state : rows) {
+    ++state.sequence.length;
+    results.push_back({std::move(state.hidden), std::move(state.logits)});
+  }
+  return results;
+}
+
+void Forward::run_phase(const Phase& phase, State& state) {
+  switch (phase.kind) {
+    case PhaseKind::kEmbed: embed(state); break;
+    case PhaseKind::kPerLayerInputs: per_layer_inputs(state); break;
+    case PhaseKind::kQkv: qkv(state, phase.layer); break;
+    case PhaseKind::kKeepOutputs: break;  // every row wants its output
+    case PhaseKind::kAttend: attend(state, phase.layer); break;
+    case PhaseKind::kAttentionOut: attention_out(state, phase.layer); break;
+    case PhaseKind::kGateUp: gate_up(state, phase.layer); break;
+    case PhaseKind::kDown: down(state, phase.layer); break;
+    case PhaseKind::kPerLayerMix: per_layer_mix(state, phase.layer); break;
+    case PhaseKind::kHead: head(state); break;
+    case PhaseKind::kDraftInput:
+    case PhaseKind::kDraftHead:
+    case PhaseKind::kContext:
+    case PhaseKind::kContextKv: SLIP_CHECK(false);  // draft networks have references of their own
+  }
+  Row* const field = state.field(phase.output);
+  if (field != nullptr && disturb) disturb(phase, *field);
+  if (field != nullptr && observe) observe(phase, *field);
+  }
 }
 
 void Forward::embed(State& state) {
@@ -153,8 +168,11 @@ void Forward::round_for_cache(int index, Row& keys, Row& values) const {
 void Forward::attend(State& state, int index) {
   const LayerConfig& layer = config_.layers[static_cast<size_t>(index)];
   const KeyValues& stored = state.sequence.layers[static_cast<size_t>(layer.kv_source)];
-  const int first = layer.kind == LayerKind::kSliding ? std::max(0, state.position - config_.window + 1) : 0;
-  state.attended = reference::attend(state.query, layer, stored, first, state.position + 1);
+  const bool sliding = layer.kind == LayerKind::kSliding;
+  const int first = sliding ? std::max(0, state.position - config_.window + 1) : 0;
+  // The window bounds what came before a row; of its own image a row sees all that comes after it.
+  const int end = sliding ? state.block_end : state.position + 1;
+  state.attended = reference::attend(state.query, layer, stored, first, end);
 }
 
 void Forward::attention_out(State& state, int index) {

@@ -29,8 +29,11 @@ class Forward {
 
   /// Appends `token` to the sequence and returns its outputs.
   Result step(Sequence& sequence, int token);
-  /// The same for a soft embedding (image, audio) in the token's place.
-  Result step_embedding(Sequence& sequence, const std::vector<float>& embedding);
+  /// The same for soft rows in the places of tokens: one image or video frame. Where the config says so
+  /// (bidirectional_media) they see each other in both directions on sliding layers, so they come together.
+  std::vector<Result> step_block(Sequence& sequence, const std::vector<Row>& soft_rows);
+  /// A soft row by itself, as audio has them.
+  Result step_embedding(Sequence& sequence, const Row& embedding);
   /// The last phase by itself: [V] from [h] after the final norm.
   Row logits_of(const Row& hidden);
 
@@ -56,7 +59,9 @@ class Forward {
  private:
   struct State;
 
-  Result run(Sequence& sequence, int token, const Row* embedding);
+  /// Runs the phases over consecutive rows, one phase over all of them before the next.
+  std::vector<Result> run(std::vector<State> rows);
+  void run_phase(const model::Phase& phase, State& state);
   void embed(State& state);
   void per_layer_inputs(State& state);
   void qkv(State& state, int layer);

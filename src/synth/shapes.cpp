@@ -248,6 +248,8 @@ model::Config resolve(const Shape& shape) {
   config.experts_per_token = shape.experts_per_token;
   config.expert_intermediate = shape.expert_intermediate;
   config.eos_ids = {1};
+  // The published models with K = V are those that see images in both directions.
+  config.bidirectional_media = shape.k_is_v;
   return config;
 }
 

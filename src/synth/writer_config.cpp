@@ -120,7 +120,8 @@ Json text_config(const Config& config, ConfigSpelling spelling) {
             {"max_position_embeddings", config.max_positions},
             {"rms_norm_eps", shortest(config.norm_epsilon)},
             {"hidden_activation", "gelu_pytorch_tanh"},
-            {"attention_bias", false}};
+            {"attention_bias", false},
+            {"use_bidirectional_attention", config.bidirectional_media ? Json("vision") : Json(nullptr)}};
   text["final_logit_softcapping"] =
       config.logit_softcap > 0 ? Json(shortest(config.logit_softcap)) : Json(nullptr);
   add_layers(config, base, text);

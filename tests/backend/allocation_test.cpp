@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/vision_encoder.h"
 #include "support/count_allocations.h"
 #include "synth/synthetic.h"
+#include "synth/synthetic_vision.h"
 
 namespace slip::backend::cpu {
 namespace {
@@ -70,6 +72,35 @@ TEST(Allocation, none_happens_inside_a_draft_step) {
     const long before = test::allocations.load();
     for (int i = 0; i < 50; ++i) assistant->step(std::span(drafts).first(1 + static_cast<size_t>(i) % 2));
     EXPECT_EQ(test::allocations.load() - before, 0) << shape;
+  }
+}
+
+TEST(Allocation, none_happens_inside_a_slice_of_a_vision_tower) {
+  for (const char* shape : {"tiny-e2b", "tiny-dense", "tiny-unified"}) {
+    const auto vision = synth::synthesize_vision(shape);
+    const int side = 12, values = vision->config.patch_values();
+    const std::vector<float> patches(static_cast<size_t>(side * side * values), 0.25f);
+    std::vector<int32_t> positions;
+    for (int i = 0; i < side * side; ++i) {
+      positions.push_back(i % side);
+      positions.push_back(i / side);
+    }
+    ThreadPool pool(2);
+    const auto encoder = load_vision(pool, {}, vision->config, vision->weights);
+    encoder->begin({.patches = patches,
+                    .positions = positions,
+                    .patch_floats = values,
+                    .columns = side,
+                    .rows = side,
+                    .soft_rows = side * side / vision->config.patches_per_soft_row()});
+    SoftRowsHandle soft;
+    long allocated = 0;
+    while (soft == nullptr) {
+      const long before = test::allocations.load();
+      soft = encoder->run_slice(0);
+      if (soft == nullptr) allocated += test::allocations.load() - before;  // the last one makes the handle
+    }
+    EXPECT_EQ(allocated, 0) << shape;
   }
 }
 

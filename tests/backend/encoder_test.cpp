@@ -10,6 +10,7 @@ namespace {
 
 EncoderInput picture(std::span<const float> patches, int soft_rows) {
   return {.patches = patches,
+          .positions = {},
           .patch_floats = 1,
           .columns = static_cast<int>(patches.size()),
           .rows = 1,

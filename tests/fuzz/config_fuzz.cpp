@@ -1,7 +1,8 @@
-// Fuzzes parse_config(): whatever text comes in, what comes out keeps the promises of model::Config or is an
-// Error.
+// Fuzzes parse_config() and parse_vision_config(): whatever text comes in, what comes out keeps the promises
+// of model::Config and model::VisionConfig or is an Error.
 #include "base/error.h"
 #include "checkpoint/config.h"
+#include "checkpoint/vision_config.h"
 #include "fuzz/target.h"
 
 namespace {
@@ -39,11 +40,26 @@ void check_config(const Config& config) {
   for (const int id : config.eos_ids) fuzz_check(id >= 0 && id < config.vocab);
 }
 
+void check_vision(const slip::model::VisionConfig& config) {
+  fuzz_check(config.hidden > 0 && config.text_hidden > 0 && config.positions > 0);
+  fuzz_check(config.patch_values() > 0 && config.patches_per_soft_row() > 0);
+  if (config.kind == slip::model::VisionKind::kUnified) return fuzz_check(config.layers == 0);
+  fuzz_check(config.layers > 0 && config.heads > 0 && config.intermediate > 0);
+  fuzz_check(config.head_dim > 0 && config.head_dim % 4 == 0 && config.q_size() > 0);
+  fuzz_check(config.rope_theta >= 1);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    check_config(slip::checkpoint::parse_config({reinterpret_cast<const char*>(data), size}, "fuzz").config);
+    check_config(slip::checkpoint::parse_config(text, "fuzz").config);
+  } catch (const slip::Error&) {
+  }
+  try {
+    const auto vision = slip::checkpoint::parse_vision_config(text, "fuzz", 64);
+    if (vision) check_vision(vision->config);
   } catch (const slip::Error&) {
   }
   return 0;
@@ -51,6 +67,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 std::vector<std::string> fuzz_seeds() {
   return {
+      R"({"model_type":"gemma4","vision_config":{"hidden_size":48,"intermediate_size":96,"num_hidden_layers":2,
+         "num_attention_heads":3,"num_key_value_heads":3,"head_dim":16,"patch_size":16,"pooling_kernel_size":3,
+         "position_embedding_size":64,"rms_norm_eps":1e-06,"standardize":false,"use_clipped_linears":true,
+         "rope_parameters":{"rope_theta":100.0,"rope_type":"axial"},"hidden_activation":"gelu_pytorch_tanh",
+         "attention_bias":false}})",
+      R"({"model_type":"gemma4_unified","vision_config":{"mm_embed_dim":64,"mm_posemb_size":64,"patch_size":16,
+         "output_proj_dims":64,"pooling_kernel_size":3,"rms_norm_eps":1e-06}})",
       R"({"model_type":"gemma4","eos_token_id":[1,6],"text_config":{"vocab_size":320,"hidden_size":64,
          "intermediate_size":96,"num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":1,"head_dim":16,
          "per_layer_config":{"1":{"head_dim":32},"3":{"head_dim":32}},"sliding_window":12,"num_kv_shared_layers":2,

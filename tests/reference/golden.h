@@ -24,8 +24,9 @@ inline const std::vector<std::string> kGoldenCases{"e2b", "dense", "moe", "unifi
 
 class Golden {
  public:
-  explicit Golden(const std::string& name)
-      : folder(std::string(SLIP_GOLDEN) + "/" + name),
+  explicit Golden(const std::string& name) : Golden(std::string(SLIP_GOLDEN), name) {}
+  Golden(const std::string& parent, const std::string& name)
+      : folder(parent + "/" + name),
         target(checkpoint::open(folder + "/target")),
         facts(nlohmann::json::parse(read_text_file(folder + "/expected.json"))),
         file_(folder + "/expected.safetensors") {
@@ -45,17 +46,21 @@ class Golden {
     return rows;
   }
 
-  std::vector<int> prompt() const {
-    const tensor::StoredTensor& tensor = *tensors_.find("prompt_ids");
+  bool has(const std::string& name) const { return tensors_.find(name) != nullptr; }
+
+  std::vector<int> prompt() const { return ids("prompt_ids"); }
+  /// A tensor of 64-bit numbers, in order.
+  std::vector<int> ids(const std::string& name) const {
+    const tensor::StoredTensor& tensor = *tensors_.find(name);
     std::vector<std::byte> scratch;
     const std::byte* bytes = tensor.read(0, tensor.bytes(), scratch);
-    std::vector<int> ids;
+    std::vector<int> numbers;
     for (int64_t i = 0; i < tensor.elements(); ++i) {
       int64_t id = 0;
       std::memcpy(&id, bytes + i * 8, 8);
-      ids.push_back(static_cast<int>(id));
+      numbers.push_back(static_cast<int>(id));
     }
-    return ids;
+    return numbers;
   }
 
   const std::string folder;

@@ -58,6 +58,7 @@ void expect_same(const Config& a, const Config& b, const std::string& what) {
   EXPECT_EQ(a.pad_id, b.pad_id) << what;
   EXPECT_EQ(a.bos_id, b.bos_id) << what;
   EXPECT_EQ(a.eos_ids, b.eos_ids) << what;
+  EXPECT_EQ(a.bidirectional_media, b.bidirectional_media) << what;
   ASSERT_EQ(a.layer_count(), b.layer_count()) << what;
   for (size_t i = 0; i < a.layers.size(); ++i) {
     const LayerConfig &x = a.layers[i], &y = b.layers[i];

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_drafters.h"
 #include "backend/cpu/executor.h"
 #include "backend/cpu/packed_weights.h"
+#include "backend/cpu/vision_encoder.h"
 #include "base/check.h"
 
 namespace slip::backend::cpu {
@@ -61,6 +62,11 @@ class CpuBackend final : public ObservableBackend {
                                             const model::DflashWeights& weights,
                                             const DraftOptions& options) override {
     return make_block_drafter(host(), config, weights, options);
+  }
+
+  std::unique_ptr<Encoder> load_vision(const model::VisionConfig& config,
+                                       const model::VisionWeights& weights) override {
+    return cpu::load_vision(pool_, options_, config, weights);
   }
 
   size_t streamed_bytes() const override { return program_.streamed_bytes(); }
