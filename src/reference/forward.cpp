@@ -100,7 +100,6 @@ void Forward::run_phase(const Phase& phase, State& state) {
   Row* const field = state.field(phase.output);
   if (field != nullptr && disturb) disturb(phase, *field);
   if (field != nullptr && observe) observe(phase, *field);
-  }
 }
 
 void Forward::embed(State& state) {
