@@ -42,6 +42,10 @@ std::string sentence(const Refusal& refusal, const Limits& limits) {
     case Fault::kNoWorker:
       return "cannot be decoded, because the worker program slipstream-media-worker is missing or of another "
              "version; install it again, or name it in the options";
+    case Fault::kNoSandbox:
+      return "cannot be decoded, because this system allows its decoder no sandbox (seccomp); allow it, or "
+             "send no "
+             "pictures";
     case Fault::kNone:
     case Fault::kCount: break;
   }
@@ -53,7 +57,8 @@ ErrorKind error_kind(Fault fault) {
     case Fault::kNoMemory: return ErrorKind::kOutOfMemory;
     case Fault::kTooSlow:
     case Fault::kCancelled:
-    case Fault::kNoWorker: return ErrorKind::kRuntime;
+    case Fault::kNoWorker:
+    case Fault::kNoSandbox: return ErrorKind::kRuntime;
     default: return ErrorKind::kBadFile;
   }
 }
@@ -82,6 +87,7 @@ std::string_view openai_code(Fault fault) {
     case Fault::kNone:
     case Fault::kCancelled:
     case Fault::kNoWorker:
+    case Fault::kNoSandbox:
     case Fault::kCount: break;
   }
   return {};

@@ -32,6 +32,7 @@ enum class Fault : uint32_t {
   kDecoderDied,  // the worker was killed by a signal or by its sandbox
   kCancelled,    // by the caller
   kNoWorker,     // ours: the worker program is missing or of another version
+  kNoSandbox,    // ours: the system refuses the worker's sandbox
   kCount,        // one past the last
 };
 
