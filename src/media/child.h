@@ -16,8 +16,8 @@ namespace slip::media {
 
 /// How a worker is started.
 struct WorkerCommand {
-  std::string program;  // a path; empty stands for installed_worker()
-  std::vector<std::string> arguments;
+  std::string program{};  // a path; empty stands for installed_worker()
+  std::vector<std::string> arguments{};
 };
 
 class Child {

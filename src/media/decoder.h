@@ -23,8 +23,8 @@
 namespace slip::media {
 
 struct DecoderOptions {
-  WorkerCommand worker;  // installed_worker() unless one is named
-  Limits limits;
+  WorkerCommand worker{};  // installed_worker() unless one is named
+  Limits limits{};
   int at_once = 0;                               // workers running at a time; 0: as many as cores
   std::chrono::milliseconds time_limit{20'000};  // of one item, from the start of its worker
 };
