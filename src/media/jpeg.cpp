@@ -54,7 +54,7 @@ class Reader {
   int most_scans_;
   Fault fault_ = Fault::kDamaged;
   bool ran_out_ = false;         // the bytes ended and an end marker was put in their place
-  bool lacked_samples_ = false;  // a marker stood where samples were still due
+  bool lacked_samples_ = false;  // a scan ended before its samples did
 };
 
 Reader::Reader(Bytes bytes, const Limits& limits) : most_scans_(limits.scans) {
@@ -97,9 +97,13 @@ void Reader::on_error(j_common_ptr info) {
 }
 
 /// Negative levels are warnings: the data is bad and the library carries on. Cameras and programs write such
-/// files and everything shows them, so only missing samples are remembered.
+/// files and everything shows them. But where a scan has ended and samples are still due, the picture is not
+/// all there; a restart marker only says that some were lost on the way.
 void Reader::on_message(j_common_ptr info, int level) {
-  if (level < 0 && info->err->msg_code == JWRN_HIT_MARKER) of(info).lacked_samples_ = true;
+  Reader& reader = of(info);
+  if (level >= 0 || info->err->msg_code != JWRN_HIT_MARKER) return;
+  const int marker = reader.info_.unread_marker;
+  if (marker < JPEG_RST0 || marker > JPEG_RST0 + 7) reader.lacked_samples_ = true;
 }
 
 void Reader::on_progress(j_common_ptr info) {
@@ -160,10 +164,10 @@ bool Reader::read_row(JSAMPLE* row) {
   return true;
 }
 
-/// A file of one scan may lack its end marker, as some cameras leave it out, but no samples. Of several scans
-/// nobody can tell how many were to come.
+/// A file of one scan may lack its end marker, as some cameras leave it out. Of several scans nobody can tell
+/// how many were to come.
 bool Reader::finish() {
-  if (!ran_out_ || !(lacked_samples_ || info_.input_scan_number > 1)) return true;
+  if (!lacked_samples_ && !(ran_out_ && info_.input_scan_number > 1)) return true;
   fault_ = Fault::kCutOff;
   return false;
 }

@@ -77,12 +77,14 @@ void Reader::on_read(png_struct* png, png_byte* to, size_t count) {
   reader.at_ += count;
 }
 
-/// Sees the chunks that the library does not know. An animation names itself by one; its first picture is the
-/// one that every reader shows.
+/// Sees the chunks that the library does not know, which are skipped unless they are critical (a capital
+/// first). An animation names itself by one; its first picture is the one that every reader shows.
 int Reader::on_chunk(png_struct* png, png_unknown_chunk* chunk) {
   auto& reader = *static_cast<Reader*>(png_get_user_chunk_ptr(png));
   if (std::memcmp(chunk->name, "acTL", 4) == 0) reader.animated_ = true;
-  return 1;
+  constexpr int kError = -1;
+  constexpr int kHandled = 1;
+  return (chunk->name[0] & 0x20) == 0 ? kError : kHandled;
 }
 
 bool Reader::read_header() {
