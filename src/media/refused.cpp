@@ -33,6 +33,11 @@ std::string sentence(const Refusal& refusal, const Limits& limits) {
     case Fault::kTooManyScans:
       return fmt::format("is a progressive JPEG of more than {} scans; save it anew as an ordinary JPEG",
                          limits.scans);
+    case Fault::kBadBase64: return "is not valid base64; encode the file's bytes again";
+    case Fault::kBadUrl:
+      return "is no URL that can be read; send data:image/png;base64,... with the picture's bytes";
+    case Fault::kUrlNotAllowed:
+      return "may not be read, or is not there; send the picture's bytes as a data: URL";
     case Fault::kNoMemory: return "needs more memory to decode than a picture may take; make it smaller";
     case Fault::kTooSlow: return "took longer to decode than a picture may; make it smaller or save it anew";
     case Fault::kDecoderDied:
@@ -55,6 +60,9 @@ std::string sentence(const Refusal& refusal, const Limits& limits) {
 ErrorKind error_kind(Fault fault) {
   switch (fault) {
     case Fault::kNoMemory: return ErrorKind::kOutOfMemory;
+    case Fault::kBadBase64:
+    case Fault::kBadUrl:
+    case Fault::kUrlNotAllowed: return ErrorKind::kUsage;
     case Fault::kTooSlow:
     case Fault::kCancelled:
     case Fault::kNoWorker:
@@ -75,6 +83,9 @@ std::string_view openai_code(Fault fault) {
     case Fault::kUnknownKind: return "invalid_image_format";
     case Fault::kUnsupportedKind: return "unsupported_image_media_type";
     case Fault::kUnsupportedForm: return "invalid_image_mode";
+    case Fault::kBadBase64: return "invalid_base64_image";
+    case Fault::kBadUrl:
+    case Fault::kUrlNotAllowed: return "invalid_image_url";
     case Fault::kCutOff:
     case Fault::kDamaged:
     case Fault::kDecoderDied: return "image_parse_error";

@@ -27,13 +27,16 @@ enum class Fault : uint32_t {
   kTooManyPixels,
   kSideTooLong,
   kTooManyScans,
-  kNoMemory,     // the worker's memory limit
-  kTooSlow,      // the time limit
-  kDecoderDied,  // the worker was killed by a signal or by its sandbox
-  kCancelled,    // by the caller
-  kNoWorker,     // ours: the worker program is missing or of another version
-  kNoSandbox,    // ours: the system refuses the worker's sandbox
-  kCount,        // one past the last
+  kBadBase64,
+  kBadUrl,         // no URL we can read
+  kUrlNotAllowed,  // by the operator's rules, or not there
+  kNoMemory,       // the worker's memory limit
+  kTooSlow,        // the time limit
+  kDecoderDied,    // the worker was killed by a signal or by its sandbox
+  kCancelled,      // by the caller
+  kNoWorker,       // ours: the worker program is missing or of another version
+  kNoSandbox,      // ours: the system refuses the worker's sandbox
+  kCount,          // one past the last
 };
 
 /// Trivially copyable: it travels in shared memory.
