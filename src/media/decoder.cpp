@@ -63,8 +63,8 @@ Fault fault_of(const Child::Outcome& outcome) {
   switch (static_cast<WorkerExit>(outcome.code)) {
     case WorkerExit::kReplied: return Fault::kNone;
     case WorkerExit::kNoSandbox: return Fault::kNoSandbox;
-    case WorkerExit::kWrongVersion:
-    case WorkerExit::kNotStartedByUs: return Fault::kNoWorker;
+    case WorkerExit::kWrongVersion: return Fault::kNoWorker;
+    case WorkerExit::kNotStartedByUs: break;
   }
   return Fault::kDecoderDied;
 }

@@ -48,10 +48,12 @@ constexpr int kAllowed[] = {SCMP_SYS(munmap),    SCMP_SYS(mremap),     SCMP_SYS(
 constexpr int kRefused[] = {SCMP_SYS(open),  SCMP_SYS(openat),     SCMP_SYS(access),  SCMP_SYS(faccessat),
                             SCMP_SYS(uname), SCMP_SYS(newfstatat), SCMP_SYS(sysinfo), SCMP_SYS(getcwd)};
 
-/// What the runtime of a sanitizer does beside: it reports on stderr and looks at its own thread.
-constexpr int kSanitizer[] = {SCMP_SYS(write),       SCMP_SYS(gettid),         SCMP_SYS(getpid),
-                              SCMP_SYS(sigaltstack), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction),
-                              SCMP_SYS(sched_yield), SCMP_SYS(nanosleep),      SCMP_SYS(clock_nanosleep)};
+/// What the runtime of a sanitizer does beside: it reports on stderr, looks at its own thread, and asks
+/// through a pipe whether memory can be read.
+constexpr int kSanitizer[] = {SCMP_SYS(write),       SCMP_SYS(gettid),       SCMP_SYS(getpid),
+                              SCMP_SYS(sigaltstack), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
+                              SCMP_SYS(sched_yield), SCMP_SYS(nanosleep),    SCMP_SYS(clock_nanosleep),
+                              SCMP_SYS(pipe2)};
 
 /// Memory may be had, but never to run code in it.
 bool allow_data_memory(scmp_filter_ctx filter) {

@@ -43,7 +43,7 @@ void try_in_sandbox(const std::function<bool()>& forbidden) {
   Page* shared = page();
   const Request& request = shared->request;
   if (!enter_sandbox({.memory_bytes = uint64_t{64} << 20, .cpu_seconds = 5, .parent = request.parent}))
-    ::_exit(3);
+    ::_exit(static_cast<int>(WorkerExit::kNoSandbox));
   if (!forbidden()) ::_exit(7);
   shared->reply.image_width = shared->reply.image_height = 48;
   shared->reply.mark = kReplyMark;
@@ -66,7 +66,7 @@ bool inherits_something() {
 const std::map<std::string, std::function<void()>> kWays{
     {"silent", [] {}},
     {"exits-7", [] { ::_exit(7); }},
-    {"crashes", [] { std::raise(SIGSEGV); }},
+    {"crashes", [] { std::raise(SIGABRT); }},
     {"hangs",
      [] {
        for (;;) ::pause();
