@@ -3,8 +3,9 @@
 # ./run belongs to slipstream. Names are those of Debian 12 and Ubuntu 24.04.
 
 SLIP_PACKAGES=(
-  g++ cmake ninja-build xz-utils
+  g++ cmake ninja-build pkgconf xz-utils
   libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  libjpeg-dev libpng-dev libwebp-dev libgif-dev libseccomp-dev libssl-dev
 )
 SLIP_TEST_PACKAGES=(python3)  # the tests of tools/train
 
