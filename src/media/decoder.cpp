@@ -144,7 +144,6 @@ WorkerCommand installed_worker() {
 }
 
 Decoder::Decoder(DecoderOptions options) : options_(std::move(options)) {
-  if (options_.worker.program.empty()) options_.worker = installed_worker();
   if (options_.at_once <= 0)
     options_.at_once = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 }
@@ -160,11 +159,13 @@ ImagePatches Decoder::decode(Bytes bytes, const std::string& name, const ImageOp
   const Fault fault = fault_of_bytes(bytes, kind, options_.limits);
   if (fault != Fault::kNone) refuse({.fault = fault, .kind = kind});
 
+  // Looked for only now, since a program that is sent no pictures needs none.
+  const WorkerCommand worker = options_.worker.program.empty() ? installed_worker() : options_.worker;
   const Turn turn(*this, stop);
   if (!turn.taken()) refuse({.fault = Fault::kCancelled, .kind = kind});
   const SharedFile input = SharedFile::holding(bytes);
   const SharedFile output = make_output(bytes, options_, options.budget);
-  Child child(options_.worker, input.descriptor(), output.descriptor());
+  Child child(worker, input.descriptor(), output.descriptor());
   if (!child.started()) refuse({.fault = Fault::kNoWorker, .kind = kind});
   const auto deadline = std::chrono::steady_clock::now() + options_.time_limit;
   const Fault end = fault_of(child.wait(deadline, stop));

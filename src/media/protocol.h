@@ -50,7 +50,8 @@ static_assert(std::is_trivially_copyable_v<Page>);
 inline constexpr size_t kPixelOffset = 4096;
 static_assert(sizeof(Page) <= kPixelOffset);
 
-/// How a worker ends. 0 is a Reply, good or bad. The others lie beyond what runtimes end a broken program with.
+/// How a worker ends. 0 is a Reply, good or bad. The others lie beyond what runtimes end a broken program
+/// with.
 enum class WorkerExit : int { kReplied = 0, kNotStartedByUs = 1, kWrongVersion = 102, kNoSandbox = 103 };
 
 }  // namespace slip::media

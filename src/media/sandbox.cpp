@@ -7,7 +7,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
 
 namespace slip::media {
 namespace {
@@ -62,15 +64,16 @@ bool allow_data_memory(scmp_filter_ctx filter) {
          seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, no_code) == 0;
 }
 
+/// Calls that this processor does not have carry negative numbers.
+bool add_rules(scmp_filter_ctx filter, uint32_t action, std::span<const int> calls) {
+  return std::all_of(calls.begin(), calls.end(),
+                     [&](int call) { return call < 0 || seccomp_rule_add(filter, action, call, 0) == 0; });
+}
+
 bool add_rules(scmp_filter_ctx filter) {
-  bool good = allow_data_memory(filter);
-  for (const int call : kAllowed) good = good && seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0) == 0;
-  for (const int call : kRefused)
-    good = good && seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 0) == 0;
-  if (kSanitized) {
-    for (const int call : kSanitizer) good = good && seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0) == 0;
-  }
-  return good;
+  return allow_data_memory(filter) && add_rules(filter, SCMP_ACT_ALLOW, kAllowed) &&
+         add_rules(filter, SCMP_ACT_ERRNO(EPERM), kRefused) &&
+         (!kSanitized || add_rules(filter, SCMP_ACT_ALLOW, kSanitizer));
 }
 
 bool filter_calls() {

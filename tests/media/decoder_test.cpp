@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "media/decoders.h"
+#include "media/media_file.h"
 #include "media/resize.h"
 #include "media/samples.h"
 #include "support/sanitized.h"
@@ -125,7 +126,7 @@ TEST(Decoder, shares_memory_that_the_worker_can_neither_shrink_nor_rewrite) {
 }
 
 TEST(Decoder, gives_the_worker_nothing_of_its_own) {
-  const int leaked = ::open("/dev/null", O_RDONLY);  // without O_CLOEXEC
+  const int leaked = ::fcntl(STDERR_FILENO, F_DUPFD, 50);  // without O_CLOEXEC
   ::setenv("SLIP_SECRET", "token", 1);
   EXPECT_EQ(fault_of_way("inherits"), Fault::kNone);
   ::unsetenv("SLIP_SECRET");
@@ -154,6 +155,7 @@ TEST(Decoder, the_installed_worker_is_found_beside_the_code_and_is_never_this_pr
   const std::filesystem::path found = installed_worker().program;
   EXPECT_EQ(std::filesystem::canonical(found), std::filesystem::canonical(SLIP_MEDIA_WORKER));
   EXPECT_NE(std::filesystem::canonical(found), std::filesystem::canonical("/proc/self/exe"));
+  EXPECT_EQ(Decoder().decode(bytes_of(test::png(test::picture(9, 8))), "x").image_width, 9);
 }
 
 TEST(Decoder, a_caller_that_stops_waits_no_longer) {
@@ -262,6 +264,8 @@ TEST(Decoder, reads_files_and_pipes_and_names_what_it_cannot_read) {
   EXPECT_EQ(message_for(decoder, pipe), pipe + ": is empty; send the picture's bytes");
   const std::string large = folder.file("large.png", good + std::string(100'000, 'x'));
   EXPECT_NE(message_for(decoder, large).find("is larger than"), std::string::npos);
+  EXPECT_EQ(read_media_file(large, {.bytes = good.size() + 100'000}).size(), good.size() + 100'000);
+  EXPECT_THROW(read_media_file(large, {.bytes = good.size() + 99'999}), Refused);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The table of hostile pictures: cut off, bombs, lying headers, wrong kinds, polyglots. Each is made by code, so
-// that the tree holds none of them and a reader sees what is wrong with it.
+// The table of hostile pictures: cut off, bombs, lying headers, wrong kinds, polyglots. Each is made by code,
+// so that the tree holds none of them and a reader sees what is wrong with it.
 #pragma once
 
 #include <string>
