@@ -95,8 +95,7 @@ int run_worker(int, char** argv) {
 
   auto* output = reinterpret_cast<uint8_t*>(page) + kPixelOffset;
   page->reply = work_or_refuse({static_cast<const std::byte*>(input), input_size}, request, output);
-  std::atomic_thread_fence(std::memory_order_release);
-  page->reply.mark = kReplyMark;
+  std::atomic_ref(page->reply.mark).store(kReplyMark, std::memory_order_release);  // after all the rest
   end(WorkerExit::kReplied);
 }
 

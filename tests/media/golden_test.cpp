@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/mapped_file.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "media/decoders.h"
 #include "media/patches.h"
@@ -77,7 +79,7 @@ PatchSide side_of(const std::string& name) {
   return name == "unified" ? PatchSide::kBlock : PatchSide::kPatch;
 }
 
-TEST(golden, pixel_values_and_positions_of_the_small_cases_are_equal) {
+TEST(Golden, pixel_values_and_positions_of_the_small_cases_are_equal) {
   for (const std::string name : {"e2b", "dense", "moe", "unified"}) {
     const std::string folder = std::string(SLIP_GOLDEN) + "/" + name;
     const Expected expected(folder);
@@ -97,7 +99,7 @@ TEST(golden, pixel_values_and_positions_of_the_small_cases_are_equal) {
   }
 }
 
-TEST(golden, patches_of_a_photograph_are_equal_at_every_budget) {
+TEST(Golden, patches_of_a_photograph_are_equal_at_every_budget) {
   for (const std::string name : {"e2b", "dense", "unified"}) {
     const std::string folder = std::string(SLIP_GOLDEN_MEDIA) + "/" + name;
     const auto facts = nlohmann::json::parse(read_text_file(folder + "/expected.json"));
@@ -115,7 +117,7 @@ TEST(golden, patches_of_a_photograph_are_equal_at_every_budget) {
 }
 
 /// Versions of libjpeg and libwebp may differ by a level in what they decode; nothing else may.
-TEST(golden, files_as_people_have_them_give_the_expected_patches) {
+TEST(Golden, files_as_people_have_them_give_the_expected_patches) {
   const std::string folder = std::string(SLIP_GOLDEN_MEDIA) + "/dense";
   const Expected expected(folder);
   for (const std::string name :
@@ -129,6 +131,14 @@ TEST(golden, files_as_people_have_them_give_the_expected_patches) {
     if (lossless) {
       EXPECT_EQ(sha256(patches.samples), expected.facts.at(key + "_sha256")) << name;
     }
+  }
+}
+
+/// The archive is a part of a larger set; what was taken out must not keep the rest from opening.
+TEST(Golden, the_checkpoints_of_the_media_archive_open) {
+  for (const std::string name : {"e2b", "dense", "unified"}) {
+    const auto opened = checkpoint::open(std::string(SLIP_GOLDEN_MEDIA) + "/" + name + "/target");
+    EXPECT_GT(opened->config.vocab, 0) << name;
   }
 }
 
