@@ -100,7 +100,7 @@ pid_t spawn(const WorkerCommand& command, int input, int output) {
   return error == 0 ? pid : -1;
 }
 
-Descriptor watch(pid_t pid) {
+Descriptor watch([[maybe_unused]] pid_t pid) {
 #ifdef SYS_pidfd_open
   return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 #else

@@ -4,6 +4,7 @@
 
 #include "fuzz/target.h"
 #include "media/decoders.h"
+#include "media/picture_size.h"
 
 namespace slip::media {
 
@@ -14,6 +15,8 @@ using DecodeFunction = Decoded (*)(Bytes bytes, const Limits& limits);
 /// Only Refused may come out.
 inline void fuzz_picture(DecodeFunction decode, const std::string& file) {
   const Bytes bytes = std::as_bytes(std::span(file));
+  const auto stated = picture_size(bytes);
+  fuzz_check(!stated || (stated->width > 0 && stated->height > 0));
   try {
     Decoded image = decode(bytes, kFuzzLimits);
     fuzz_check(image.pixels.width > 0 && image.pixels.width <= kFuzzLimits.side);
