@@ -6,6 +6,22 @@
 
 namespace slip::media {
 
+std::vector<float> values(const ImagePatches& patches) {
+  std::vector<float> out(patches.samples.size());
+  std::transform(patches.samples.begin(), patches.samples.end(), out.begin(), value);
+  return out;
+}
+
+std::vector<int32_t> positions(const ImagePatches& patches) {
+  std::vector<int32_t> out;
+  out.reserve(2 * static_cast<size_t>(patches.count()));
+  for (int i = 0; i < patches.count(); ++i) {
+    const ImagePatches::Position at = patches.position(i);
+    out.insert(out.end(), {at.x, at.y});
+  }
+  return out;
+}
+
 ImagePatches cut_patches(const uint8_t* rgb, int width, int height, PatchSide side) {
   SLIP_CHECK(width > 0 && height > 0 && width % kBlockSide == 0 && height % kBlockSide == 0);
   ImagePatches out;

@@ -60,6 +60,12 @@ constexpr float value(uint8_t sample) {
   return static_cast<float>(sample) * kSampleScale;
 }
 
+/// The numbers a tower computes with, [count][samples_per_patch].
+std::vector<float> values(const ImagePatches& patches);
+
+/// Column and row of every patch, [count][2].
+std::vector<int32_t> positions(const ImagePatches& patches);
+
 /// Cuts resized pixels, both of whose sides are multiples of 48. `rgb` holds width * height * 3 bytes.
 ImagePatches cut_patches(const uint8_t* rgb, int width, int height, PatchSide side);
 
