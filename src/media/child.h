@@ -7,18 +7,11 @@
 
 #include <chrono>
 #include <stop_token>
-#include <string>
-#include <vector>
 
 #include "media/descriptor.h"
+#include "media/worker_program.h"
 
 namespace slip::media {
-
-/// How a worker is started.
-struct WorkerCommand {
-  std::string program{};  // a path; empty stands for installed_worker()
-  std::vector<std::string> arguments{};
-};
 
 class Child {
  public:

@@ -1,36 +1,19 @@
 #include "media/decoder.h"
 
-#include <dlfcn.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 
-#include "base/check.h"
+#include "media/child.h"
 #include "media/media_file.h"
 #include "media/protocol.h"
 #include "media/shared_file.h"
-#include "media/worker.h"
 
 namespace slip::media {
 namespace {
-
-constexpr const char* kWorkerName = "slipstream-media-worker";
-constexpr const char* kThisProgram = "/proc/self/exe";
-
-/// The folder of the file this code was loaded from: a shared library, or the program it is linked into.
-std::filesystem::path own_folder() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink(kThisProgram, error);
-  Dl_info info{};
-  const bool known = ::dladdr(reinterpret_cast<const void*>(&installed_worker), &info) != 0;
-  // A program may be called by any name, which need not lead to it; a library's path is whole.
-  if (!known || info.dli_fname == nullptr || info.dli_fname[0] != '/') return program.parent_path();
-  const std::filesystem::path loaded = std::filesystem::canonical(info.dli_fname, error);
-  return error ? program.parent_path() : loaded.parent_path();
-}
 
 size_t most_pixel_bytes(int budget) {
   const int most = budget == kAutoBudget ? kLargestBudget : budget;
@@ -129,19 +112,6 @@ class Decoder::Turn {
   Decoder& decoder_;
   bool taken_ = false;
 };
-
-WorkerCommand this_program() {
-  return {.program = kThisProgram, .arguments = {kWorkerFlag}};
-}
-
-WorkerCommand installed_worker() {
-  const std::filesystem::path folder = own_folder();
-  for (const char* place : {"", "../libexec/slipstream", "../../libexec/slipstream", ".."}) {
-    const std::filesystem::path program = folder / place / kWorkerName;
-    if (::access(program.c_str(), X_OK) == 0) return {.program = program.string(), .arguments = {}};
-  }
-  throw Refused({.fault = Fault::kNoWorker}, "pictures");
-}
 
 Decoder::Decoder(DecoderOptions options) : options_(std::move(options)) {
   if (options_.at_once <= 0)

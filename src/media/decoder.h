@@ -9,16 +9,15 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
 
-#include "media/child.h"
 #include "media/kind.h"
 #include "media/limits.h"
 #include "media/patches.h"
 #include "media/refused.h"
+#include "media/worker_program.h"
 
 namespace slip::media {
 
@@ -33,14 +32,6 @@ struct ImageOptions {
   int budget = kDefaultBudget;  // one of kBudgets, or kAutoBudget
   PatchSide side = PatchSide::kPatch;
 };
-
-/// This very program, which must then call run_worker() for kWorkerFlag. For `slipstream` itself; a library
-/// must not start its caller's program.
-WorkerCommand this_program();
-
-/// The program slipstream-media-worker, looked for beside the library (or the program it is linked into) and
-/// in libexec/slipstream. Throws Refused(kNoWorker) when there is none.
-WorkerCommand installed_worker();
 
 class Decoder {
  public:
