@@ -125,31 +125,35 @@ ImagePatches Decoder::decode(Bytes bytes, const std::string& name, const ImageOp
                options.budget);
   }
   const Kind kind = sniff(bytes);
-  const auto refuse = [&](Refusal refusal) { throw Refused(refusal, name, options_.limits); };
-  const Fault fault = fault_of_bytes(bytes, kind, options_.limits);
-  if (fault != Fault::kNone) refuse({.fault = fault, .kind = kind});
+  Refusal refusal{.fault = fault_of_bytes(bytes, kind, options_.limits)};
+  ImagePatches patches;
+  if (refusal.fault == Fault::kNone) refusal = run_worker_on(bytes, options, stop, patches);
+  refusal.kind = kind;  // our own look at the bytes, not the worker's
+  if (refusal.fault != Fault::kNone) throw Refused(refusal, name, options_.limits);
+  return patches;
+}
 
+Refusal Decoder::run_worker_on(Bytes bytes, const ImageOptions& options, std::stop_token stop,
+                               ImagePatches& patches) {
   // Looked for only now, since a program that is sent no pictures needs none.
   const WorkerCommand worker = options_.worker.program.empty() ? installed_worker() : options_.worker;
   const Turn turn(*this, stop);
-  if (!turn.taken()) refuse({.fault = Fault::kCancelled, .kind = kind});
+  if (!turn.taken()) return {.fault = Fault::kCancelled};
   const SharedFile input = SharedFile::holding(bytes);
   const SharedFile output = make_output(bytes, options_, options.budget);
   Child child(worker, input.descriptor(), output.descriptor());
-  if (!child.started()) refuse({.fault = Fault::kNoWorker, .kind = kind});
+  if (!child.started()) return {.fault = Fault::kNoWorker};
   const auto deadline = std::chrono::steady_clock::now() + options_.time_limit;
   const Fault end = fault_of(child.wait(deadline, stop));
-  if (end != Fault::kNone) refuse({.fault = end, .kind = kind});
+  if (end != Fault::kNone) return {.fault = end};
 
   Page page;  // a copy: the worker has ended, and what was checked must be what is used
   std::memcpy(static_cast<void*>(&page), output.data(), sizeof page);
   const Reply reply = checked(page.reply, options_.limits);
-  if (reply.refusal.fault != Fault::kNone) {
-    Refusal refusal = reply.refusal;
-    refusal.kind = kind;  // our own look at the bytes, not the worker's
-    refuse(refusal);
+  if (reply.refusal.fault == Fault::kNone) {
+    patches = patches_from(reply, reinterpret_cast<const uint8_t*>(output.data()) + kPixelOffset, options);
   }
-  return patches_from(reply, reinterpret_cast<const uint8_t*>(output.data()) + kPixelOffset, options);
+  return reply.refusal;
 }
 
 ImagePatches Decoder::decode_file(const std::string& path, const ImageOptions& options,

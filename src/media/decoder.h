@@ -50,6 +50,10 @@ class Decoder {
  private:
   class Turn;  // the right to run one worker
 
+  /// Fills the patches and returns no fault, or says what went wrong.
+  Refusal run_worker_on(Bytes bytes, const ImageOptions& options, std::stop_token stop,
+                        ImagePatches& patches);
+
   DecoderOptions options_;
   std::mutex mutex_;
   std::condition_variable_any freed_;

@@ -116,6 +116,8 @@ DataUrl parse_data_url(std::string_view url, const std::string& name, const Limi
   std::string head(url.substr(kScheme, comma - kScheme));
   std::string_view data = url.substr(comma + 1);
   const bool base64 = take_base64(head);
+  // No spelling takes more than four characters for a byte, blanks aside; nothing larger is unpacked.
+  if (data.size() / 4 > limits.bytes) refuse(Fault::kTooManyBytes, name, limits);
   std::string decoded;
   if (!base64 || data.find('%') != std::string_view::npos) data = decoded = percent_decoded(data);
   DataUrl out{.media_type = lower(head.substr(0, head.find(';'))), .bytes = {}};

@@ -93,6 +93,7 @@ TEST(Url, data_urls_that_are_none_are_refused) {
   EXPECT_EQ(fault_of_data("data:video/jpeg;base64,Zm9v,Zm9v"), Fault::kBadBase64);
   EXPECT_EQ(fault_of_data("data:;base64,Zm9vYmFy", {.bytes = 5}), Fault::kTooManyBytes);
   EXPECT_EQ(fault_of_data("data:;base64,Zm9vYmFy", {.bytes = 6}), Fault::kNone);
+  EXPECT_EQ(fault_of_data("data:;base64," + std::string(30, '*'), {.bytes = 6}), Fault::kTooManyBytes);
 }
 
 class FileUrl : public testing::Test {
