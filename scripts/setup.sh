@@ -4,11 +4,12 @@
 
 # What the program needs, and what only tests need.
 SLIP_PACKAGES=(
-  g++ cmake ninja-build
+  g++ cmake ninja-build pkgconf
   libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev
+  libjpeg-dev libpng-dev libwebp-dev libgif-dev libseccomp-dev
 )
 SLIP_TEST_PACKAGES=(
-  libgtest-dev
+  libgtest-dev libssl-dev
   python3  # the tests of tools/train
 )
 
