@@ -182,8 +182,9 @@ class Model {
   /// Effective settings, for people: device, drafters.
   std::string description() const;
 
- private:
   struct Impl;
+
+ private:
   explicit Model(std::shared_ptr<Impl> impl);
   Stream start(const session::Prompt& prompt, session::Generation generation);
   std::shared_ptr<Impl> impl_;

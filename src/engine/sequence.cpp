@@ -34,8 +34,8 @@ Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
   if (request_.min_tokens > 0 && !request_.stop_ids.empty()) {
     no_stop_.emplace(limits.vocab);
     no_stop_->allow_all();
-    for (const int id : request_.stop_ids) {
-      if (id >= 0 && id < limits.vocab) no_stop_->forbid(id);
+    for (const int stop : request_.stop_ids) {
+      if (stop >= 0 && stop < limits.vocab) no_stop_->forbid(stop);
     }
   }
 }

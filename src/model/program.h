@@ -1,7 +1,8 @@
 // Program: the forward pass of one model as an ordered list of phases. A phase is data: what is done, to
 // which layer, what it reads and writes, and how many weight bytes it streams for one row. Three executors
-// walk the same list: the slow reference (src/reference), the CPU and the GPU; a fused kernel is debugged by
-// comparing a phase's output field with the reference's.
+// walk the same list: the slow reference (src/reference), the CPU and the GPU. A kernel of the CPU is
+// debugged by comparing a phase's output with the reference's. On the GPU whole passes are compared: the sum
+// of a phase is made by the phase that reads it.
 #pragma once
 
 #include <cstddef>

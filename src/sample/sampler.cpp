@@ -195,6 +195,10 @@ int Sampler::choose(const Options& options, int64_t position) {
 Sampled Sampler::score(std::span<const float> logits, int token, int top) {
   SLIP_CHECK(logits.size() == static_cast<size_t>(vocab_) && token >= 0 && token < vocab_);
   Sampled result{.token = token, .top = {}};
+  if (!scan_.read(logits)) {
+    fail(ErrorKind::kRuntime,
+         "the model's output holds NaN or infinity, so nothing can be scored; the weights may be damaged");
+  }
   add_logprobs(logits, top, result);
   return result;
 }

@@ -17,13 +17,13 @@ namespace slip::session {
 
 /// Empty fields are the checkpoint's to fill.
 struct SamplingChoice {
-  std::optional<float> temperature, top_p, min_p;
-  std::optional<int> top_k;
-  std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
-  std::optional<int> penalty_window;
+  std::optional<float> temperature = {}, top_p = {}, min_p = {};
+  std::optional<int> top_k = {};
+  std::optional<float> repetition_penalty = {}, presence_penalty = {}, frequency_penalty = {};
+  std::optional<int> penalty_window = {};
   std::vector<sample::LogitBias> logit_bias = {};  // in any order, each id once
-  std::optional<uint64_t> seed;                    // empty: a fresh one
-  std::optional<int> logprobs;                     // so many of the likeliest beside each token
+  std::optional<uint64_t> seed = {};               // empty: a fresh one
+  std::optional<int> logprobs = {};                // so many of the likeliest beside each token
 };
 
 /// How tokens become a reply.
@@ -35,7 +35,7 @@ enum class ReplyForm {
 };
 
 struct Generation {
-  SamplingChoice sampling;
+  SamplingChoice sampling = {};
   ReplyForm form = ReplyForm::kChat;
   int max_tokens = 0;  // 0 = kDefaultMaxTokens
   int min_tokens = 0;

@@ -52,7 +52,7 @@ const char* name_of(Drafting drafting);
 enum class DraftBits { kAuto, k4, k8, kAsStored };
 
 struct DraftOptions {
-  std::vector<std::string> models;  // folders or names: an assistant, a DFlash drafter, or one of each
+  std::vector<std::string> models = {};  // folders or names: an assistant, a DFlash drafter, or one of each
   Drafting kind = Drafting::kAuto;
   int depth = -1;  // guesses per round; -1 = as many as pay
   DraftBits bits = DraftBits::kAuto;
@@ -65,8 +65,8 @@ void validate(const DraftOptions& options);
 using Progress = std::function<void(size_t done, size_t total)>;
 
 struct LoadOptions {
-  BackendOptions backend;
-  DraftOptions draft;
+  BackendOptions backend = {};
+  DraftOptions draft = {};
   engine::EngineOptions engine = {.sequences = 1};
   Progress progress = {};
 };

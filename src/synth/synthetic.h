@@ -1,8 +1,8 @@
 // Synthetic checkpoints: a model of any shape with weights made up on demand, so that speed, memory and
 // correctness can be tried without a download. The same options give the same bytes everywhere, in memory
 // (`bench`) and written to a folder (`synth`, see writer.h). Making the Checkpoint costs milliseconds and no
-// weight memory; packing it then costs about a second per few GB and thread. There is no tokenizer: such a
-// model is fed token ids.
+// weight memory; packing it then costs about a second per few GB and thread. In memory it has no tokenizer and is
+// fed token ids; a folder gets a made-up one.
 //
 // Random weights cannot be drafted for. With an `acceptance` the weights are made so that token t is followed
 // by t + 1 (after the last token comes 0) with a probability of more than 0.95 at temperature 1, and the

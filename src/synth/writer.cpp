@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "synth/synthetic_tokenizer.h"
 
 namespace slip::synth {
 
@@ -256,10 +257,16 @@ bool is_quantised(const checkpoint::TensorSet& tensors) {
                      [](const auto& at) { return at.first.ends_with(".scales"); });
 }
 
-/// The JSON files beside the tensors.
-struct Texts {
-  std::string config, generation;
-};
+/// The files beside the tensors: name and content.
+using Texts = std::vector<std::pair<const char*, std::string>>;
+
+/// So that a made-up model can be talked to.
+void add_tokenizer(const model::Config& config, Texts& texts) {
+  texts.emplace_back("tokenizer.json", synthetic_tokenizer_json(config.vocab));
+  texts.emplace_back("tokenizer_config.json", synthetic_tokenizer_config());
+  // The models with per-layer embeddings, E2B and E4B, get no empty thought.
+  texts.emplace_back("chat_template.jinja", synthetic_chat_template(config.per_layer_dim == 0));
+}
 
 void write_files(const checkpoint::TensorSet& tensors, const Texts& texts, const std::string& folder,
                  const WriteOptions& options) {
@@ -273,8 +280,7 @@ void write_files(const checkpoint::TensorSet& tensors, const Texts& texts, const
   const char* writer_format = is_quantised(tensors) ? "mlx" : "pt";
   for (const Shard& shard : shards) writer.shard(shard, writer_format);
   if (shards.size() > 1) writer.text(kIndexName, index_of(shards, total));
-  writer.text("config.json", texts.config);
-  writer.text("generation_config.json", texts.generation);
+  for (const auto& [name, content] : texts) writer.text(name, content);
   try {
     stage.publish();
   } catch (const fs::filesystem_error& error) {
@@ -285,14 +291,17 @@ void write_files(const checkpoint::TensorSet& tensors, const Texts& texts, const
 }  // namespace
 
 void write_folder(const Checkpoint& checkpoint, const std::string& folder, const WriteOptions& options) {
-  write_files(checkpoint.tensors, {config_text(checkpoint, options.spelling), generation_text(checkpoint)},
-              folder, options);
+  Texts texts = {{"config.json", config_text(checkpoint, options.spelling)},
+                 {"generation_config.json", generation_text(checkpoint)}};
+  add_tokenizer(checkpoint.config, texts);
+  write_files(checkpoint.tensors, texts, folder, options);
 }
 
 void write_assistant(const AssistantCheckpoint& assistant, const std::string& folder,
                      const WriteOptions& options) {
   write_files(assistant.tensors,
-              {assistant_config_text(assistant, options.spelling), assistant_generation_text(assistant)},
+              {{"config.json", assistant_config_text(assistant, options.spelling)},
+               {"generation_config.json", assistant_generation_text(assistant)}},
               folder, options);
 }
 

@@ -1,6 +1,6 @@
 // Writes a checkpoint as a folder that open() and other engines read: safetensors (one file, or shards with
-// an index), config.json and generation_config.json. There is no tokenizer: a synthetic model has no words,
-// benchmarks and tests feed it token ids.
+// an index), config.json and generation_config.json, and for a model a made-up tokenizer and a chat template
+// (synthetic_tokenizer.h), so that it can be talked to.
 //
 // Bytes go out in pieces, so memory stays at a few MiB whatever the tensor. Everything is written to a folder
 // `.slipstream-partial` inside the target first and moved into place at the end, config.json last: an aborted

@@ -9,7 +9,8 @@ import os
 from train_tokenizer import SPECIALS
 
 VOCAB = 4096
-HIDDEN, LAYERS, WINDOW, CONTEXT = 256, 8, 256, 4096
+HIDDEN, LAYERS, WINDOW = 256, 8, 256
+POSITIONS = 131072  # declared, as by Google's models; rows of training hold 4096 tokens
 ID = {name: i for i, name in enumerate(SPECIALS)}
 SIDE = 384  # pixels of a picture as the tower sees it: budget 70 makes any square so
 PATCH, POOL = 16, 3
@@ -28,7 +29,7 @@ def text_config(**more):
         "num_attention_heads": 4, "num_key_value_heads": 2, "num_global_key_value_heads": 1, "head_dim": 64, "global_head_dim": 128,
         "attention_k_eq_v": True, "attention_bias": False, "attention_dropout": 0.0, "hidden_activation": "gelu_pytorch_tanh",
         "layer_types": ["full_attention" if i % 4 == 3 else "sliding_attention" for i in range(LAYERS)], "sliding_window": WINDOW,
-        "max_position_embeddings": CONTEXT, "rope_parameters": ROPE, "rms_norm_eps": 1e-6, "final_logit_softcapping": 30.0,
+        "max_position_embeddings": POSITIONS, "rope_parameters": ROPE, "rms_norm_eps": 1e-6, "final_logit_softcapping": 30.0,
         "use_bidirectional_attention": "vision", "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 0,
         "enable_moe_block": False, "use_double_wide_mlp": False, "tie_word_embeddings": True, "initializer_range": 0.02, "use_cache": True,
         "pad_token_id": ID["<pad>"], "bos_token_id": ID["<bos>"], "eos_token_id": ID["<eos>"], "dtype": "bfloat16"}, **more)
@@ -37,7 +38,7 @@ def text_config(**more):
 def vision_config():
     return {"model_type": "gemma4_vision", "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 3, "num_attention_heads": 4,
             "num_key_value_heads": 4, "head_dim": 32, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "patch_size": PATCH,
-            "pooling_kernel_size": POOL, "position_embedding_size": 128, "max_position_embeddings": CONTEXT, "attention_bias": False,
+            "pooling_kernel_size": POOL, "position_embedding_size": 128, "max_position_embeddings": 4096, "attention_bias": False,
             "attention_dropout": 0.0, "rope_parameters": {"rope_type": "default", "rope_theta": 100.0}, "use_clipped_linears": False,
             "standardize": True, "initializer_range": 0.02, "dtype": "bfloat16"}
 
@@ -63,7 +64,7 @@ def dflash_config():
             "dflash_config": {"mask_token_id": ID["<mask>"], "target_layer_ids": [1, 3, 5, 7]}, "num_target_layers": LAYERS,
             "vocab_size": VOCAB, "hidden_size": HIDDEN, "intermediate_size": 384, "num_hidden_layers": 2, "num_attention_heads": 4,
             "num_key_value_heads": 2, "head_dim": 64, "hidden_act": "silu", "layer_types": ["full_attention"] * 2, "sliding_window": None,
-            "use_sliding_window": False, "max_window_layers": 2, "max_position_embeddings": CONTEXT, "rms_norm_eps": 1e-6,
+            "use_sliding_window": False, "max_window_layers": 2, "max_position_embeddings": POSITIONS, "rms_norm_eps": 1e-6,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}, "final_logit_softcapping": 30.0, "attention_bias": False,
             "attention_dropout": 0.0, "tie_word_embeddings": True, "dtype": "bfloat16"}
 
@@ -75,7 +76,7 @@ def generation_config():
 
 def tokenizer_config():
     return {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>",
-            "mask_token": "<mask>", "add_bos_token": False, "clean_up_tokenization_spaces": False, "model_max_length": CONTEXT,
+            "mask_token": "<mask>", "add_bos_token": False, "clean_up_tokenization_spaces": False, "model_max_length": POSITIONS,
             "image_token": "<|image|>", "boi_token": "<|image>", "eoi_token": "<image|>", "audio_token": "<|audio|>", "boa_token": "<|audio>",
             "eoa_token": "<audio|>", "video_token": "<|video|>",
             "extra_special_tokens": {"image_token": "<|image|>", "boi_token": "<|image>", "eoi_token": "<image|>", "audio_token": "<|audio|>",
