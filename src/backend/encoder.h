@@ -17,8 +17,8 @@ namespace slip::backend {
 
 /// One picture (or frame) as its tower takes it: patches in reading order.
 struct EncoderInput {
-  std::span<const float> patches;      // [patches, patch floats]
-  std::span<const int32_t> positions;  // [patches, 2]: column and row of each patch
+  std::span<const float> patches;           // [patches, patch floats]
+  std::span<const int32_t> positions = {};  // [patches, 2]: column and row of each patch
   int patch_floats = 0;
   int columns = 0, rows = 0;  // of the grid of patches
   int soft_rows = 0;          // that come out

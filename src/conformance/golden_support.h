@@ -12,6 +12,7 @@
 #include "base/mapped_file.h"
 #include "checkpoint/checkpoint.h"
 #include "conformance/golden_case.h"
+#include "reference/sensitivity.h"
 
 namespace slip::conformance {
 
@@ -44,14 +45,19 @@ class Expected {
 
 /// Infinity where the sizes differ or something is NaN.
 double largest_error(std::span<const float> got, std::span<const float> want);
-double relative_error(std::span<const float> got, std::span<const float> want);
+using reference::relative_error;
 Check judge(std::string name, double worst, double bound, const char* measure, std::string note = "");
 int argmax(std::span<const float> row);
 
-/// What was computed against what was expected. The CPU computes in floats and is judged by its largest
+/// What drafters computed against what was expected. The CPU computes in floats and is judged by its largest
 /// error; the tensor cores of a GPU see activations of 16 or 11 bits, and its results are judged as a whole.
-Check compare(std::string name, std::span<const float> got, std::span<const float> want, double cpu_bound,
-              const VerifyOptions& options);
+Check compare_drafts(std::string name, std::span<const float> got, std::span<const float> want,
+                     const VerifyOptions& options);
+
+/// What a device rounds by, relative to the size of a result (reference/sensitivity.h): the CPU as floats do,
+/// a GPU by half the last of 16 or 11 bits of activations (2^-17, 2^-12) besides. `positions`: of angles that
+/// whoever computed the expected results made in floats.
+double device_noise(const model::Config& config, const VerifyOptions& options, int bits, size_t positions);
 
 /// A model of the case on the device of the options, fed with token ids.
 class GoldenModel {

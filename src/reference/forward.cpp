@@ -21,6 +21,20 @@ struct Forward::State {
   int position;
   Row stream, per_layer, query, attended, activated;
   Row hidden, logits;
+
+  /// Null for kNone.
+  Row* field(Field which) {
+    switch (which) {
+      case Field::kNone: break;
+      case Field::kStream: return &stream;
+      case Field::kPerLayer: return &per_layer;
+      case Field::kQuery: return &query;
+      case Field::kAttended: return &attended;
+      case Field::kActivated: return &activated;
+      case Field::kLogits: return &logits;
+    }
+    return nullptr;
+  }
 };
 
 Forward::Forward(const model::Program& program)
@@ -36,6 +50,7 @@ Result Forward::step_embedding(Sequence& sequence, const std::vector<float>& emb
 
 Result Forward::run(Sequence& sequence, int token, const Row* embedding) {
   routing_margin = INFINITY;
+  tables_.rounding = rounding;
   sequence.layers.resize(config_.layers.size());
   State state{.sequence = sequence,
               .token = token,
@@ -65,16 +80,9 @@ Result Forward::run(Sequence& sequence, int token, const Row* embedding) {
       case PhaseKind::kContext:
       case PhaseKind::kContextKv: SLIP_CHECK(false);  // draft networks have references of their own
     }
-    if (!observe) continue;
-    switch (phase.output) {
-      case Field::kNone: break;
-      case Field::kStream: observe(phase, state.stream); break;
-      case Field::kPerLayer: observe(phase, state.per_layer); break;
-      case Field::kQuery: observe(phase, state.query); break;
-      case Field::kAttended: observe(phase, state.attended); break;
-      case Field::kActivated: observe(phase, state.activated); break;
-      case Field::kLogits: observe(phase, state.logits); break;
-    }
+    Row* const field = state.field(phase.output);
+    if (field != nullptr && disturb) disturb(phase, *field);
+    if (field != nullptr && observe) observe(phase, *field);
   }
   ++sequence.length;
   return {std::move(state.hidden), std::move(state.logits)};
@@ -115,22 +123,31 @@ void Forward::qkv(State& state, int index) {
   // Where K = V it is the raw k_proj output, before norm and rotation.
   Row values = layer.k_is_v ? keys : tables_.multiply(weights.v, x);
   norm_heads(values, layer.head_dim, nullptr, config_.norm_epsilon);
-  if (bf16_cache) round_to_bf16(values);
   if (layer.k_is_v) {
+    round_for_cache(index, keys, values);
     keys = values;
     for (size_t i = 0; i < keys.size(); ++i)
       keys[i] *= weights.k_norm[i % static_cast<size_t>(layer.head_dim)];
+    rotate_heads(keys, layer, state.position);
   } else {
     norm_heads(keys, layer.head_dim, &weights.k_norm, config_.norm_epsilon);
+    rotate_heads(keys, layer, state.position);
+    round_for_cache(index, keys, values);
   }
-  rotate_heads(keys, layer, state.position);
-  if (bf16_cache && !layer.k_is_v) round_to_bf16(keys);
 
   auto& cache = state.sequence.layers[static_cast<size_t>(index)];
   cache.keys.resize(static_cast<size_t>(state.position));
   cache.values.resize(static_cast<size_t>(state.position));
   cache.keys.push_back(std::move(keys));
   cache.values.push_back(std::move(values));
+}
+
+// What of K and V goes into the cache: both, or where K = V the values alone.
+void Forward::round_for_cache(int index, Row& keys, Row& values) const {
+  if (store) return store(index, keys, values);
+  if (!bf16_cache) return;
+  round_to_bf16(values);
+  if (!config_.layers[static_cast<size_t>(index)].k_is_v) round_to_bf16(keys);
 }
 
 void Forward::attend(State& state, int index) {
@@ -216,8 +233,15 @@ void Forward::end_of_layer(State& state, int index) {
 
 void Forward::head(State& state) {
   state.hidden = norm(state.stream, weights_.final_norm);
-  state.logits = tables_.multiply(weights_.output_head(), state.hidden);
-  softcap(state.logits, config_.logit_softcap);
+  state.logits = logits_of(state.hidden);
+}
+
+Row Forward::logits_of(const Row& hidden) {
+  tables_.rounding = head_rounding;
+  Row logits = tables_.multiply(weights_.output_head(), hidden);
+  tables_.rounding = rounding;
+  softcap(logits, config_.logit_softcap);
+  return logits;
 }
 
 Row Forward::norm(const Row& x, const Row& weight) const {

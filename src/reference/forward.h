@@ -31,10 +31,14 @@ class Forward {
   Result step(Sequence& sequence, int token);
   /// The same for a soft embedding (image, audio) in the token's place.
   Result step_embedding(Sequence& sequence, const std::vector<float>& embedding);
+  /// The last phase by itself: [V] from [h] after the final norm.
+  Row logits_of(const Row& hidden);
 
   /// Rounds what is stored for later rows to bf16, as a serving cache does; where K = V that is the one
   /// vector both are made from.
   bool bf16_cache = false;
+  /// Rounds what affine matrices are multiplied with, as a backend does; the head may see fewer bits.
+  ActivationRounding rounding = ActivationRounding::kNone, head_rounding = ActivationRounding::kNone;
 
   /// Of the last step of a mixture: by how much, in the closest of its layers, the last expert chosen led the
   /// best one left out. Whoever rounds by more may choose another.
@@ -42,6 +46,12 @@ class Forward {
 
   /// Called after every phase with the field it wrote; for comparing executors phase by phase.
   std::function<void(const model::Phase&, const std::vector<float>&)> observe;
+  /// Called before that; may change the field, as the rounding of another executor would (sensitivity.h).
+  std::function<void(const model::Phase&, std::vector<float>&)> disturb;
+  /// Called with what a layer is about to store (where K = V: the one vector, as values), not yet rounded;
+  /// puts what another executor stored in its place, so that both read the same. Takes the place of
+  /// bf16_cache.
+  std::function<void(int layer, Row& keys, Row& values)> store;
 
  private:
   struct State;
@@ -54,6 +64,7 @@ class Forward {
   void attention_out(State& state, int layer);
   void gate_up(State& state, int layer);
   void down(State& state, int layer);
+  void round_for_cache(int layer, Row& keys, Row& values) const;
   Row experts(const State& state, int layer);
   void per_layer_mix(State& state, int layer);
   void end_of_layer(State& state, int layer);

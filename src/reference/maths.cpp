@@ -126,6 +126,20 @@ Row read_row(const model::Matrix& matrix, int64_t row) {
   return values;
 }
 
+void round_activations(Row& row, ActivationRounding rounding) {
+  if (rounding == ActivationRounding::kNone) return;
+  constexpr size_t kBlock = 64;
+  const float codes = rounding == ActivationRounding::kBits8 ? 127.0f : 32639.0f;
+  for (size_t at = 0; at < row.size(); at += kBlock) {
+    const size_t end = std::min(at + kBlock, row.size());
+    float largest = 0;
+    for (size_t i = at; i < end; ++i) largest = std::max(largest, std::abs(row[i]));
+    if (largest == 0) continue;
+    const float step = largest / codes;
+    for (size_t i = at; i < end; ++i) row[i] = std::nearbyint(row[i] / step) * step;
+  }
+}
+
 Row Tables::multiply(const model::Matrix& matrix, const Row& x, int64_t first_row, int64_t rows) {
   SLIP_CHECK(matrix.present() && static_cast<int64_t>(x.size()) == matrix.cols);
   std::vector<float>& table = tables_[&matrix];
@@ -134,10 +148,16 @@ Row Tables::multiply(const model::Matrix& matrix, const Row& x, int64_t first_ro
     tensor::RowReader reader(matrix);
     for (int64_t r = 0; r < matrix.rows; ++r) reader.floats(r, &table[static_cast<size_t>(r * matrix.cols)]);
   }
+  Row rounded;
+  if (matrix.bits < 16 && rounding != ActivationRounding::kNone) {
+    rounded = x;
+    round_activations(rounded, rounding);
+  }
+  const float* factors = rounded.empty() ? x.data() : rounded.data();
   Row y(static_cast<size_t>(rows < 0 ? matrix.rows : rows));
   for (size_t r = 0; r < y.size(); ++r) {
     const float* row = &table[(static_cast<size_t>(first_row) + r) * x.size()];
-    y[r] = dot(x.data(), row, x.size());
+    y[r] = dot(factors, row, x.size());
   }
   return y;
 }

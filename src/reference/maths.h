@@ -45,11 +45,18 @@ std::vector<int> largest(const Row& values, int count);
 /// One row of a matrix, without widening the rest.
 Row read_row(const model::Matrix& matrix, int64_t row);
 
+/// How backends round what affine matrices are multiplied with: in blocks of 64 columns, each to multiples of
+/// its largest magnitude over 127 or 32,639 (two planes of 8 bits, backend/cpu/elementwise.h).
+enum class ActivationRounding { kNone, kBits8, kBits16 };
+void round_activations(Row& row, ActivationRounding rounding);
+
 /// Matrices as floats, widened once. A matrix is known by its address, so it must stay where it is.
 class Tables {
  public:
   /// Rows [first_row, first_row + rows) of the matrix times x; all rows when `rows` is negative.
   Row multiply(const model::Matrix& matrix, const Row& x, int64_t first_row = 0, int64_t rows = -1);
+
+  ActivationRounding rounding = ActivationRounding::kNone;  // of x, where the matrix is affine
 
  private:
   std::map<const model::Matrix*, std::vector<float>> tables_;  // row major

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "session/statistics.h"
+#include "cli/terminal/report_text.h"
 #include "support/program.h"
 
 namespace slip::cli {
@@ -230,9 +230,10 @@ TEST_F(Generate, names_the_missing_tokenizer) {
 }
 
 TEST(Statistics, counts_decoding_from_the_second_token_on) {
-  SpeedReport report;
+  session::Report report;
   report.stats.prompt_tokens = 100;
   report.stats.output_tokens = 11;
+  report.stats.decoded_tokens = 10;
   report.stats.first_token_s = 0.6;
   report.stats.prompt_s = 0.5;
   report.stats.decode_s = 2;
@@ -246,7 +247,7 @@ TEST(Statistics, counts_decoding_from_the_second_token_on) {
 }
 
 TEST(Statistics, says_nothing_about_what_did_not_happen) {
-  SpeedReport report;
+  session::Report report;
   report.stats.prompt_tokens = 3;
   EXPECT_EQ(statistics_text(report), "prompt 3 tokens | answer 0 tokens");
 }

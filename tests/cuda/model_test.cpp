@@ -200,7 +200,7 @@ TEST_F(CudaInput, AnEmbeddingInARowsPlaceAgreesWithTheReference) {
   std::vector<Row> rows(2);
   rows[0].token = 3;
   rows[1].position = 1;
-  const HostSoftRows soft(embedding, harness.config().hidden);
+  const HostSoftRows soft(embedding, static_cast<int>(embedding.size()));
   rows[1].soft = &soft;
   kv::Cache* caches[] = {cache.get()};
   const Output out = harness.backend().run({rows, caches});

@@ -79,11 +79,10 @@ void check_text(const std::vector<ReplyToken>& tokens, const std::vector<ReplyEv
 }
 
 void check_call(const ReplyEvent& call) {
-  fuzz_check(!call.name.empty() && call.arguments.is_object());
-  const std::string text = call.arguments.dump();  // throws where a string is no UTF-8
-  fuzz_check(nlohmann::json::parse(text) == call.arguments);
+  const auto arguments = nlohmann::json::parse(call.arguments, nullptr, false);
+  fuzz_check(!call.name.empty() && arguments.is_object());
   PromptWriter writer;
-  write_call({.name = call.name, .arguments = call.arguments}, writer);
+  write_call({.name = call.name, .arguments = arguments}, writer);
   fuzz_check(!writer.take().empty());
 }
 
