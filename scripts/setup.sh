@@ -170,6 +170,7 @@ prepare() {
     need_packages "$@" || return 1
     if ! ( configure "$preset" "$tests" "$folder/configure.log" ); then
       cat "$folder/configure.log" >&2
+      say "CMake could not configure the build; what it said is above."
       return 1
     fi
   fi
@@ -191,6 +192,7 @@ build_preset() {
     status=${PIPESTATUS[0]}
     if [ "$status" != 0 ]; then
       sed '/^@[0-9]* [0-9]*@/d' "$folder/build.log" >&2
+      say "the build failed; what it said is above."
       exit 1
     fi
     mv -f "$folder/.started" "$folder/.built-$target"
