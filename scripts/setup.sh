@@ -184,7 +184,7 @@ build_preset() {
   local preset=$1 target=$2 folder="$ROOT/build/$1" status
   mkdir -p "$folder" || return 1
   (
-    flock 9
+    flock -n 9 || { say "waiting for another build in this folder ..." && flock 9; }
     touch "$folder/.started"
     prepare "$preset" "${@:3}" || exit 1
     NINJA_STATUS='@%f %t@ ' cmake --build "$folder" --target "$target" 2>&1 </dev/null |
