@@ -23,9 +23,11 @@ if(SLIP_PRECOMPILE)
   if(CCACHE)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
         CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
-    slip_cxx_options(-fpch-preprocess)
   endif()
-  slip_cxx_options(-Wno-error=invalid-pch)  # a target with other macros reads the headers as text and says so
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # The second one: a target with other macros reads the headers as text and says so.
+    slip_cxx_options(-fpch-preprocess -Wno-error=invalid-pch)
+  endif()
   slip_headers(slip_common SLIP_COMMON_HEADERS)
   slip_headers(slip_json SLIP_JSON_HEADERS nlohmann_json::nlohmann_json)
   if(BUILD_TESTING)

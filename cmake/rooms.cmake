@@ -1,9 +1,7 @@
 # One folder under src/ = one static library `slip_<room>`. Sources are found by pattern, so adding a file
-# needs no edit here; CONFIGURE_DEPENDS makes the build look again. QUICK takes -O1 in place of -O3, which saves a
-# third of a file that is mostly JSON or text: for rooms whose work is done before the first token and after the last.
-# The files that EXCEPT names keep -O3.
+# needs no edit here; CONFIGURE_DEPENDS makes the build look again.
 function(slip_room room)
-  cmake_parse_arguments(ARG "QUICK" "" "DEPENDS;EXCEPT" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "/src/backend/cuda/")  # cmake/cuda.cmake
@@ -23,13 +21,6 @@ function(slip_room room)
       slip_precompiled(slip_${room} slip_json)
     else()
       slip_precompiled(slip_${room} slip_common)
-    endif()
-    if(ARG_QUICK)
-      target_compile_options(slip_${room} PRIVATE $<$<CONFIG:Release>:-O1>)
-      foreach(name IN LISTS ARG_EXCEPT)
-        set_source_files_properties(${PROJECT_SOURCE_DIR}/src/${room}/${name}.cpp PROPERTIES
-                                    COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
-      endforeach()
     endif()
   else()
     add_library(slip_${room} INTERFACE)

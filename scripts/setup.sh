@@ -171,6 +171,7 @@ prepare() {
     need_packages "$@" || return 1
     if ! ( configure "$preset" "$tests" "$folder/configure.log" ); then
       cat "$folder/configure.log" >&2
+      say "CMake could not configure the build; what it said is above."
       return 1
     fi
   fi
@@ -184,7 +185,7 @@ build_preset() {
   local preset=$1 target=$2 folder="$ROOT/build/$1" status
   mkdir -p "$folder" || return 1
   (
-    flock 9
+    flock -n 9 || { say "waiting for another build in this folder ..." && flock 9; }
     touch "$folder/.started"
     prepare "$preset" "${@:3}" || exit 1
     NINJA_STATUS='@%f %t@ ' cmake --build "$folder" --target "$target" 2>&1 </dev/null |
@@ -192,6 +193,7 @@ build_preset() {
     status=${PIPESTATUS[0]}
     if [ "$status" != 0 ]; then
       sed '/^@[0-9]* [0-9]*@/d' "$folder/build.log" >&2
+      say "the build failed; what it said is above."
       exit 1
     fi
     mv -f "$folder/.started" "$folder/.built-$target"
