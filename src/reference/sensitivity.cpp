@@ -10,6 +10,7 @@ namespace slip::reference {
 namespace {
 
 struct Run {
+  std::vector<std::vector<float>> fields;      // [phase][tokens * ...]
   std::vector<float> logits, hidden;           // [tokens, ...]
   std::vector<std::vector<KeyValues>> stored;  // [token][layer], of one position
   std::vector<double> margins;                 // of the choice of experts, [token]
@@ -40,6 +41,11 @@ class Prober {
         add_noise(field, probe_.noise, key, count);
       };
     }
+    result.fields.resize(program_.phases.size());
+    forward.observe = [&](const model::Phase& phase, const std::vector<float>& field) {
+      std::vector<float>& all = result.fields[static_cast<size_t>(&phase - program_.phases.data())];
+      all.insert(all.end(), field.begin(), field.end());
+    };
     size_t token = 0;
     if (shared != nullptr) {
       forward.store = [&](int layer, Row& keys, Row& values) {
@@ -92,6 +98,21 @@ Allowed allowed_error(const model::Program& program, std::span<const int> tokens
     allowed.hidden = std::max(allowed.hidden, relative_error(moved.hidden, exact.hidden));
   }
   return {kMargin * allowed.logits, kMargin * allowed.hidden};
+}
+
+std::vector<double> allowed_phase_errors(const model::Program& program, std::span<const int> tokens,
+                                         const Probe& probe) {
+  const Prober prober(program, tokens, probe);
+  const Run exact = prober.run(0, nullptr);
+  std::vector<double> allowed(program.phases.size());
+  for (int i = 1; i <= kProbes; ++i) {
+    const Run moved = prober.run(static_cast<uint64_t>(i), probe.shared_cache ? &exact : nullptr);
+    for (size_t p = 0; p < allowed.size(); ++p) {
+      if (!exact.fields[p].empty())
+        allowed[p] = std::max(allowed[p], kMargin * relative_error(moved.fields[p], exact.fields[p]));
+    }
+  }
+  return allowed;
 }
 
 size_t clear_tokens(const model::Program& program, std::span<const int> tokens, const Probe& probe) {

@@ -48,6 +48,10 @@ double float_noise(const model::Config& config, int positions = 0);
 /// choose the same experts, see clear_tokens().
 Allowed allowed_error(const model::Program& program, std::span<const int> tokens, const Probe& probe);
 
+/// The same of what every phase writes, taken over all tokens; phases that write nothing have 0.
+std::vector<double> allowed_phase_errors(const model::Program& program, std::span<const int> tokens,
+                                         const Probe& probe);
+
 /// How many tokens of a text a mixture routes so clearly that rounding by `probe` cannot change an expert:
 /// all before the first whose closest choice is closer than the noise moves it. All of them without experts.
 size_t clear_tokens(const model::Program& program, std::span<const int> tokens, const Probe& probe);
