@@ -5,6 +5,7 @@
 SLIP_PACKAGES=(
   g++ cmake ninja-build xz-utils
   libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  libcurl4-openssl-dev libssl-dev ca-certificates
 )
 SLIP_TEST_PACKAGES=(python3)  # the tests of tools/train
 
