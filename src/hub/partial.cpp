@@ -19,7 +19,22 @@ std::string head_of(const std::string& etag, uint64_t size) {
   return head;
 }
 
+bool is_marked(std::string_view map, uint64_t block, uint64_t size, uint64_t data_size) {
+  return std::min((block + 1) * kBlock, size) <= data_size && kHead + block < map.size() &&
+         map[kHead + block] == static_cast<char>(kThere);
+}
+
 }  // namespace
+
+uint64_t marked_bytes_of(std::string_view map, const std::string& etag, uint64_t size, uint64_t data_size) {
+  if (!map.starts_with(head_of(etag, size)) || data_size > size) return 0;
+  uint64_t bytes = 0;
+  for (uint64_t block = 0; block < blocks_of(size); ++block) {
+    if (is_marked(map, block, size, data_size))
+      bytes += std::min((block + 1) * kBlock, size) - block * kBlock;
+  }
+  return bytes;
+}
 
 Partial::Partial(Files& files, fs::path stem, const std::string& etag, uint64_t size)
     : files_(files),
@@ -34,28 +49,16 @@ Partial::Partial(Files& files, fs::path stem, const std::string& etag, uint64_t 
 }
 
 void Partial::read_map(const std::string& head) {
-  std::vector<std::byte> map(kHead + marked_.size());
-  const size_t length = map_->read(0, map);
-  const bool ours =
-      length >= kHead && std::equal(head.begin(), head.end(), reinterpret_cast<const char*>(map.data()));
+  std::string map(kHead + marked_.size(), '\0');
+  map.resize(map_->read(0, std::as_writable_bytes(std::span(map))));
   const uint64_t there = data_->size();
-  if (!ours || there > size_) {
+  if (!map.starts_with(head) || there > size_) {
     clear();
     map_->write(0, std::as_bytes(std::span(head)));
     return;
   }
-  for (uint64_t block = 0; block < marked_.size(); ++block) {
-    const bool held = std::min((block + 1) * kBlock, size_) <= there;
-    marked_[block] = held && kHead + block < length && map[kHead + block] == kThere;
-  }
-}
-
-uint64_t Partial::marked_bytes() const {
-  uint64_t bytes = 0;
-  for (uint64_t block = 0; block < marked_.size(); ++block) {
-    if (marked_[block]) bytes += std::min((block + 1) * kBlock, size_) - block * kBlock;
-  }
-  return bytes;
+  for (uint64_t block = 0; block < marked_.size(); ++block)
+    marked_[block] = is_marked(map, block, size_, there);
 }
 
 void Partial::mark(const std::vector<uint64_t>& blocks) {

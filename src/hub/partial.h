@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hub/files.h"
@@ -21,6 +22,10 @@ inline uint64_t blocks_of(uint64_t size) {
   return (size + kBlock - 1) / kBlock;
 }
 
+/// The bytes that a map's text says are there, if it is the map of this file and `data_size` bytes of data
+/// lie beside it.
+uint64_t marked_bytes_of(std::string_view map, const std::string& etag, uint64_t size, uint64_t data_size);
+
 class Partial {
  public:
   /// Opens or begins the download of a file. A map that does not belong to this file, or says more than the
@@ -28,7 +33,6 @@ class Partial {
   Partial(Files& files, fs::path stem, const std::string& etag, uint64_t size);
 
   const std::vector<bool>& marked() const { return marked_; }
-  uint64_t marked_bytes() const;
 
   // From any thread.
   void write(uint64_t offset, std::span<const std::byte> bytes) { data_->write(offset, bytes); }
