@@ -61,6 +61,7 @@ class DownloadJob {
   int denials = 0;     // addresses refused in a row
   bool whole = false;  // its server knows no ranges
   int whole_restarts = 0;
+  int wrong_sizes = 0;    // replies of another length than the file
   uint64_t unmarked = 0;  // bytes written in this run and not marked
 
  private:

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <openssl/evp.h>
+#include <poll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -345,9 +346,12 @@ bool FakeHub::send_reply(Connection& connection, const FakeRequest& request, Fak
   bool alive = send_part(0, stop_at);
   if (alive && reply.cut_after && *reply.cut_after < length) alive = false;
   if (alive && reply.silent_after && *reply.silent_after < length) {
-    if (reply.when_silent) reply.when_silent();
-    while (connection.receive()) {
-    }
+    // Until the client hangs up. What was sent may not have reached it yet, so its clock moves again and
+    // again.
+    pollfd waiting{connection.fd, POLLIN, 0};
+    do {
+      if (reply.when_silent) reply.when_silent();
+    } while (!stop_ && ::poll(&waiting, 1, 100) == 0);
     alive = false;
   }
   for (uint64_t at = stop_at; alive && reply.drip_after && at < length; ++at) {

@@ -17,6 +17,7 @@
 #include "checkpoint/files.h"
 #include "hub/fake_hub.h"
 #include "hub/hub.h"
+#include "hub/partial.h"
 
 namespace slip::hub {
 

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "hub/hub_fixture.h"
+#include "hub/wrapped_files.h"
 
 namespace slip::hub {
 namespace {
@@ -148,6 +149,11 @@ TEST_F(Pull, two_paths_with_the_same_bytes_are_fetched_once) {
   server_.add(kModel, "generation_config.json", R"({"same":true})");
   server_.add(kModel, "processor_config.json", R"({"same":true})");
   pull();
+  EXPECT_EQ(server_.count_of("/resolve-cache/models/google/gemma-4-test-it/" + commit() +
+                             "/generation_config.json") +
+                server_.count_of("/resolve-cache/models/google/gemma-4-test-it/" + commit() +
+                                 "/processor_config.json"),
+            2u);  // HEAD and GET of one of them
   EXPECT_EQ(file_text(snapshot() / "generation_config.json"), R"({"same":true})");
   EXPECT_EQ(file_text(snapshot() / "processor_config.json"), R"({"same":true})");
 }
@@ -222,27 +228,21 @@ TEST_F(Pull, a_lock_file_that_nobody_holds_is_no_lock) {
   expect_complete();
 }
 
-/// A file system whose locks fail.
-class NoLocks : public Files {
+/// A file system without locks or links, or of a size that a test chooses.
+class PoorFiles : public WrappedFiles {
  public:
   std::unique_ptr<File> open(const fs::path& path) override {
     opened.push_back(path);
-    return real_files().open(path);
+    return WrappedFiles::open(path);
   }
-  void rename(const fs::path& from, const fs::path& to) override { real_files().rename(from, to); }
-  void remove(const fs::path& path) override { real_files().remove(path); }
-  void remove_all(const fs::path& path) override { real_files().remove_all(path); }
   bool link(const std::string& target, const fs::path& path) override {
-    return links && real_files().link(target, path);
+    return links && WrappedFiles::link(target, path);
   }
-  void make_folders(const fs::path& path) override { real_files().make_folders(path); }
-  void sync_folder(const fs::path& path) override { real_files().sync_folder(path); }
-  void copy(const fs::path& from, const fs::path& to) override { real_files().copy(from, to); }
   uint64_t free_bytes(const fs::path& folder) override {
-    return free ? *free : real_files().free_bytes(folder);
+    return free ? *free : WrappedFiles::free_bytes(folder);
   }
   LockAttempt try_lock(const fs::path& path) override {
-    return locks ? real_files().try_lock(path) : LockAttempt{LockState::kUnsupported};
+    return locks ? WrappedFiles::try_lock(path) : LockAttempt{LockState::kUnsupported};
   }
   std::vector<fs::path> opened;
   bool links = true, locks = true;
@@ -250,7 +250,7 @@ class NoLocks : public Files {
 };
 
 TEST_F(Pull, without_locks_each_run_has_partial_files_of_its_own) {
-  NoLocks files;
+  PoorFiles files;
   files.locks = false;
   files_ = &files;
   pull();
@@ -264,7 +264,7 @@ TEST_F(Pull, without_locks_each_run_has_partial_files_of_its_own) {
 }
 
 TEST_F(Pull, a_file_system_that_refuses_links_is_noticed) {
-  NoLocks files;
+  PoorFiles files;
   files.links = false;
   files_ = &files;
   pull();
@@ -273,7 +273,7 @@ TEST_F(Pull, a_file_system_that_refuses_links_is_noticed) {
 }
 
 TEST_F(Pull, a_disk_that_is_too_small_is_refused_before_anything_is_fetched) {
-  NoLocks files;
+  PoorFiles files;
   files.free = 1'000'000;
   files_ = &files;
   expect_words(fault_of([&] { pull(); }), {"6.6 MB are missing", "1.0 MB left", "HF_HUB_CACHE"});
@@ -281,19 +281,32 @@ TEST_F(Pull, a_disk_that_is_too_small_is_refused_before_anything_is_fetched) {
   EXPECT_FALSE(fs::exists(environment_.cache));
 }
 
+/// A file system on which nothing may change.
+class ReadOnly : public WrappedFiles {
+ public:
+  std::unique_ptr<File> open(const fs::path& path) override { refuse(path); }
+  void rename(const fs::path& from, const fs::path&) override { refuse(from); }
+  void remove(const fs::path& path) override { refuse(path); }
+  void remove_all(const fs::path& path) override { refuse(path); }
+  bool link(const std::string&, const fs::path& path) override { refuse(path); }
+  void make_folders(const fs::path& path) override { refuse(path); }
+  void copy(const fs::path&, const fs::path& to) override { refuse(to); }
+  LockAttempt try_lock(const fs::path& path) override { refuse(path); }
+
+ private:
+  [[noreturn]] static void refuse(const fs::path& path) {
+    fail(ErrorKind::kRuntime, "{} may not change", path.string());
+  }
+};
+
 TEST_F(Pull, a_complete_cache_may_be_read_only) {
-  pull();
-  const auto set = [&](fs::perms perms) {
-    for (const auto& entry : fs::recursive_directory_iterator(environment_.cache)) {
-      if (entry.is_directory() && !entry.is_symlink()) fs::permissions(entry.path(), perms);
-    }
-  };
-  set(fs::perms::owner_read | fs::perms::owner_exec);
-  environment_.offline = true;
+  pull(kModel, true);
+  ReadOnly files;
+  files_ = &files;
+  EXPECT_EQ(pull(kModel, true).fetched, 0u);
   EXPECT_EQ(resolve_model(kModel, environment_), snapshot().string());
-  environment_.offline = false;
-  EXPECT_EQ(pull().fetched, 0u);
-  set(fs::perms::owner_all);
+  fs::remove(snapshot() / "config.json");
+  expect_words(fault_of([&] { pull(); }), {"may not change"});
 }
 
 TEST_F(Pull, offline_nothing_is_asked_and_what_is_missing_is_named) {
