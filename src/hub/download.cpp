@@ -354,7 +354,13 @@ void Downloader::handle_fault(Stream& stream) {
     case Fault::kWrongRange:
       job.address.reset();
       return retry(stream, kBodyPause, "the reply is another part of the file than was asked for");
-    case Fault::kWrongSize: job.address.reset(); return retry(stream, kBodyPause, length());
+    case Fault::kWrongSize:
+      if (++job.wrong_sizes > 1) give_up(stream, length());
+      job.address.reset();
+      if (stream.asked_range) return retry(stream, kBodyPause, length());
+      // What came of it cannot be trusted either.
+      drop(stream);
+      return job.restart();
     case Fault::kStatus: return handle_status(stream);
     case Fault::kNone: break;
   }

@@ -219,9 +219,7 @@ std::string find_assistant(const std::string& model, const Environment& environm
   if (!fs::is_directory(model, ignored)) {
     try {
       const LocalModel local = find_local(parse_model_name(model, environment.endpoint), environment);
-      return local.repository.find('/') == std::string::npos
-                 ? ""
-                 : cached_assistant(local.repository, environment.cache);
+      return local.folder.empty() ? "" : cached_assistant(local.repository, environment.cache);
     } catch (const Error&) {
       return "";  // no name of a model, so it has no assistant
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.h"
 #include "checkpoint/json_text.h"
@@ -250,14 +251,17 @@ ModelName parse_model_name(std::string_view text, std::string_view endpoint) {
 std::vector<std::string> similar_names(std::string_view text, std::span<const std::string> others) {
   const std::string wanted = lower(text.substr(0, 200));
   const std::string bare = lower(after_owner(text).substr(0, 200));
-  std::vector<std::pair<size_t, std::string>> ranked;
+  // Names that hold the text, or are held by it, before those that are merely close.
+  std::vector<std::tuple<bool, size_t, std::string>> ranked;
   const auto consider = [&](const std::string& name) {
     const std::string own = lower(name);
     const std::string other{after_owner(own)};
     const size_t distance = wanted == bare ? edit_distance(bare, other)
                                            : std::min(edit_distance(wanted, own), edit_distance(bare, other));
     const bool contained = other.find(bare) != std::string::npos || bare.find(other) != std::string::npos;
-    if (contained || distance <= std::max<size_t>(3, bare.size() / 3)) ranked.emplace_back(distance, name);
+    if (contained || distance <= std::max<size_t>(3, bare.size() / 3)) {
+      ranked.emplace_back(!contained, distance, name);
+    }
   };
   for (const std::string& other : others) consider(other);
   for (const NamedModel& model : kModels) {
@@ -267,7 +271,7 @@ std::vector<std::string> similar_names(std::string_view text, std::span<const st
   std::sort(ranked.begin(), ranked.end());
   ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(ranked.size(), kMostShown); ++i) names.push_back(ranked[i].second);
+  for (size_t i = 0; i < std::min(ranked.size(), kMostShown); ++i) names.push_back(std::get<2>(ranked[i]));
   return names;
 }
 

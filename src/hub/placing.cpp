@@ -76,6 +76,16 @@ void Placing::place(const RemoteFile& file) {
   files_.sync_folder(path.parent_path());
 }
 
+/// What a run that ended between the last two steps of publishing left beside the blob.
+void Placing::sweep(const RemoteFile& file) {
+  const std::string stem = repository_.blob(file.etag).string();
+  std::error_code ignored;
+  for (const std::string_view suffix : {kMapSuffix, kPartialSuffix}) {
+    const fs::path path = stem + std::string(suffix);
+    if (fs::exists(path, ignored)) files_.remove(path);
+  }
+}
+
 std::vector<DownloadFile> Placing::begin() {
   const fs::path cache = api_.environment().cache;
   std::error_code ignored;
@@ -107,6 +117,7 @@ std::vector<DownloadFile> Placing::begin() {
       if (blob.state == LockState::kHeld) locks_.push_back(std::move(blob.lock));
     }
     const FileState state = look_up(repository_, plan_.commit, file).state;
+    if (state == FileState::kThere || state == FileState::kUnlinked) sweep(file);
     if (state == FileState::kThere) continue;
     if (state == FileState::kUnlinked) {
       place(file);
@@ -150,6 +161,7 @@ void Placing::finish() {
     }
   }
   own_stems_.clear();
+  files_.sync_folder(repository_.blobs());  // that maps are gone
   if (is_commit(plan_.revision)) return;
   const fs::path reference = repository_.reference(plan_.revision);
   if (text_of(reference) == plan_.commit) return;

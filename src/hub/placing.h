@@ -29,6 +29,7 @@ class Placing {
  private:
   LockAttempt wait_for_lock(const fs::path& path, const std::string& what);
   void place(const RemoteFile& file);
+  void sweep(const RemoteFile& file);
   bool probe_links();
   fs::path path_of(const RemoteFile& file) const { return repository_.snapshot(plan_.commit) / file.path; }
 

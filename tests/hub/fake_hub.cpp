@@ -170,7 +170,7 @@ FakeHub::FakeHub(Options options) : options_(options) {
     scheme_ = "https";
   }
   listen_on(0, options.port);
-  listen_on(1, 0);
+  listen_on(1, options.port == 0 ? 0 : options.port + 1);
   for (int i = 0; i < 2; ++i) acceptors_[i] = std::thread([this, i] { accept_loop(i); });
 }
 
@@ -184,6 +184,11 @@ FakeHub::~FakeHub() {
   }
   for (std::thread& thread : threads_) thread.join();
   for (const int fd : listeners_) ::close(fd);
+}
+
+void FakeHub::cut_connections() {
+  const std::lock_guard lock(mutex_);
+  for (const int fd : open_) ::shutdown(fd, SHUT_RDWR);
 }
 
 void FakeHub::listen_on(int index, int port) {
@@ -340,6 +345,7 @@ bool FakeHub::send_reply(Connection& connection, const FakeRequest& request, Fak
       if (done <= 0) return false;
       from += static_cast<uint64_t>(done);
       sent += static_cast<uint64_t>(done);
+      total_sent_ += static_cast<uint64_t>(done);
     }
     return true;
   };

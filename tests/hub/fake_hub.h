@@ -116,6 +116,10 @@ class FakeHub {
   /// Bytes of bodies that went out for this path of a repository (or blob of the storage port).
   uint64_t sent_of(const std::string& part_of_path) const;
   size_t count_of(const std::string& part_of_path) const;
+  /// Bytes of all bodies so far, of replies that are still on their way too.
+  uint64_t total_sent() const { return total_sent_; }
+  /// Ends every open connection, as a line does that is cut.
+  void cut_connections();
 
  private:
   struct Connection;
@@ -139,6 +143,7 @@ class FakeHub {
   int ports_[2] = {};
   int listeners_[2] = {-1, -1};
   std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> total_sent_{0};
   mutable std::mutex mutex_;
   std::map<std::string, FakeRepository> repositories_;
   Script script_;

@@ -6,6 +6,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace slip::test {
@@ -63,7 +64,10 @@ ssize_t TlsStream::write(const char* data, size_t size) {
 TlsServer::TlsServer() : context_(SSL_CTX_new(TLS_server_method())) {
   EVP_PKEY* authority_key = EVP_EC_gen("P-256");
   EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* authority = make_certificate("fake authority", authority_key, nullptr, authority_key, 1);
+  // A name of its own, as real authorities have: with another's name and another key, the signature itself
+  // would be what fails.
+  const std::string name = "fake authority " + std::to_string(reinterpret_cast<uintptr_t>(this));
+  X509* authority = make_certificate(name.c_str(), authority_key, nullptr, authority_key, 1);
   X509* certificate = make_certificate("fake hub", key, authority, authority_key, 2);
   SSL_CTX_use_certificate(context_, certificate);
   SSL_CTX_use_PrivateKey(context_, key);

@@ -8,6 +8,8 @@ target_link_libraries(fake_hub_server PRIVATE fake_hub)
 add_executable(pull_tool ${CMAKE_CURRENT_LIST_DIR}/pull_tool.cpp)
 target_link_libraries(pull_tool PRIVATE slip_hub)
 
+slip_room_tests(net)
+target_link_libraries(net_tests PRIVATE fake_hub)
 slip_room_tests(hub)
 if(TARGET hub_tests)
   target_link_libraries(hub_tests PRIVATE fake_hub)
