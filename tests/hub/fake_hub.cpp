@@ -164,6 +164,7 @@ struct FakeHub::Connection {
 struct FakeHub::Tls : TlsServer {};
 
 FakeHub::FakeHub(Options options) : options_(options) {
+  std::signal(SIGPIPE, SIG_IGN);  // sendfile() has no way to ask for an error instead
   if (options.tls) {
     tls_ = std::make_unique<Tls>();
     authority_ = tls_->authority();
