@@ -101,6 +101,7 @@ std::vector<DownloadFile> Placing::begin() {
   if (locked) locks_.push_back(std::move(own.lock));
   files_.make_folders(repository_.blobs());
   files_.make_folders(repository_.snapshot(plan_.commit));
+  files_.make_folders(repository_.folder() / "refs");  // scanners miss it, even while it is empty
   use_links_ = probe_links();
 
   std::map<std::string, DownloadFile> wanted;  // by etag: two paths may hold the same bytes

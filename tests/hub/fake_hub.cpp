@@ -442,7 +442,8 @@ FakeReply FakeHub::reply_of_api(const FakeRequest& request, const std::string& b
     }
     json list = json::array();
     if (kind == "/paths-info/") {
-      for (const json& wanted : json::parse(body)["paths"]) {
+      const json asked = json::parse(body);
+      for (const json& wanted : asked["paths"]) {
         const auto file = repository->files.find(wanted.get<std::string>());
         if (file == repository->files.end()) continue;
         json entry = entry_of(file->first, file->second);

@@ -18,3 +18,10 @@ if(TARGET hub_tests)
                              SLIP_MODELS_PAGE="${PROJECT_SOURCE_DIR}/docs/models.md")
   set_tests_properties(hub PROPERTIES TIMEOUT 600)
 endif()
+
+# Our cache as Hugging Face's own client for JavaScript sees it. It needs npm's registry once, so it is asked for
+# by name: ctest -C npm -L npm.
+add_test(NAME hub_npm CONFIGURATIONS npm
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/npm/run.sh $<TARGET_FILE:fake_hub_server> $<TARGET_FILE:pull_tool>
+                 ${CMAKE_BINARY_DIR}/hub_npm)
+set_tests_properties(hub_npm PROPERTIES LABELS npm TIMEOUT 300 SKIP_RETURN_CODE 77)
