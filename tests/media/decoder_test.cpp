@@ -142,6 +142,9 @@ TEST(Sandbox, kills_what_reaches_out) {
   if (!slip::test::kSanitized) {
     EXPECT_EQ(fault_of_way("signals"), Fault::kDecoderDied);
     EXPECT_EQ(fault_of_way("takes-too-much"), Fault::kDecoderDied);
+    Decoder decoder({.worker = {.program = SLIP_FALSE_WORKER, .arguments = {"burns"}},
+                     .cpu_limit = std::chrono::seconds(1)});
+    EXPECT_EQ(fault_of(decoder, test::png(test::picture(8, 8))), Fault::kTooSlow);
   }
 }
 
