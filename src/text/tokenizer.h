@@ -20,11 +20,14 @@
 
 namespace slip::text {
 
+struct Rendered;
 struct TokenizerFile;
 
 struct EncodeOptions {
   bool specials = true;  // special tokens written out in the text become those tokens
   bool add_bos = false;  // puts <bos> in front, unless the text already starts with that token
+  /// The origins of the text's bytes: special tokens are only found where all their bytes are the template's.
+  const Rendered* origins = nullptr;
 };
 
 struct DecodeOptions {
