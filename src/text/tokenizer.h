@@ -64,7 +64,8 @@ class Tokenizer {
  private:
   Tokenizer(TokenizerFile file, std::string name);
   const Vocabulary& vocabulary() const { return bpe_.vocabulary(); }
-  void encode_plain(std::string_view text, bool specials, Bpe::Scratch& scratch, std::vector<int>& out) const;
+  void encode_plain(std::string_view text, const SpecialsWanted& specials, Bpe::Scratch& scratch,
+                    std::vector<int>& out) const;
 
   std::string name_;
   Bpe bpe_;

@@ -192,7 +192,7 @@ Value slice_text(Heap& heap, const Text& text, const SliceBounds& bounds) {
 Value Interpreter::attribute(const Value& subject, const Value& name_value) {
   using Why = Undefined::Why;
   const std::string_view name = name_value.view();
-  demand_defined(subject);
+  if (subject.is_undefined() && !is_hidden(subject, name)) demand_defined(subject);
   if (const Value field = field_of(heap_, tree_, subject, name); !field.is_missing()) return field;
   if (is_hidden(subject, name)) return undefined_for(heap_, Why::kUnsafe, subject, name);
   if (const Builtin* method = find_method(subject.kind(), name)) {

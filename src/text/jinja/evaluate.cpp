@@ -1,4 +1,5 @@
 // Expressions.
+#include <algorithm>
 #include <array>
 
 #include "text/jinja/failure.h"
@@ -6,6 +7,25 @@
 #include "text/jinja/print.h"
 
 namespace slip::text::jinja {
+namespace {
+
+/// Whether jinja2 would compute it while compiling, where joined texts lose their mark of being safe.
+bool is_constant(const Expression* node) {
+  switch (node->kind) {
+    case ExpressionKind::kConstant: return true;
+    case ExpressionKind::kFilter: {
+      const auto& filter = *static_cast<const Application*>(node);
+      return filter.arguments.empty() && filter.subject != nullptr && is_constant(filter.subject);
+    }
+    case ExpressionKind::kConcatenation: {
+      const auto items = static_cast<const Sequence*>(node)->items;
+      return std::all_of(items.begin(), items.end(), is_constant);
+    }
+    default: return false;
+  }
+}
+
+}  // namespace
 
 /// The arguments of a call, evaluated. Few of them need no memory.
 class Interpreter::CallArguments {
@@ -245,7 +265,7 @@ Value Interpreter::evaluate_concatenation(const Sequence& node) {
     safe = safe || items[i].text().markup;
   }
   at_ = node.offset;
-  const bool escapes = autoescape_ && safe;
+  const bool escapes = autoescape_ && safe && !is_constant(&node);
   Text joined = escapes ? escape_html(heap_, items[0].text()) : items[0].text();
   for (size_t i = 1; i < count; ++i) {
     joined = concatenate(heap_, joined, escapes ? escape_html(heap_, items[i].text()) : items[i].text());
