@@ -75,8 +75,12 @@ ToolCall read_call(const json& call, const std::string& where) {
   const auto found = function.find("arguments");
   if (found == function.end() || found->is_null()) return read;
   read.arguments = *found;
-  // OpenAI's clients send the object as a string of JSON.
+  // OpenAI's clients send the object as a string of JSON, some an empty one for no arguments.
   if (found->is_string()) {
+    if (found->get_ref<const std::string&>().empty()) {
+      read.arguments = json::object();
+      return read;
+    }
     json parsed = json::parse(found->get_ref<const std::string&>(), nullptr, false);
     if (parsed.is_object()) read.arguments = std::move(parsed);
   } else if (!found->is_object()) {

@@ -22,6 +22,12 @@ bool is_class(const Value& value) {
 
 /// What Python keeps in every object and the sandbox hides.
 bool is_hidden(const Value& subject, std::string_view name) {
+  if (subject.is_undefined()) {  // fails for all names but those it has itself
+    static constexpr std::string_view kOwn[] = {"__class__", "__init__", "__doc__",  "__module__", "__len__",
+                                                "__str__",   "__repr__", "__iter__", "__eq__",     "__hash__",
+                                                "__bool__",  "__call__"};
+    return std::find(std::begin(kOwn), std::end(kOwn), name) != std::end(kOwn);
+  }
   if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) return true;
   if (is_class(subject)) return name == "mro";
   return subject.is(Kind::kIterator) && (name == "gi_frame" || name == "gi_code");
