@@ -24,10 +24,12 @@ function(slip_room room)
   endif()
 endfunction()
 
-# tests/<room>/*_test.cpp = one GoogleTest executable `<room>_tests`, run by ctest as one test.
+# tests/<room>/*_test.cpp, and those one folder deeper = one GoogleTest executable `<room>_tests`, run by ctest as
+# one test.
 function(slip_room_tests room)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cpp
+       ${PROJECT_SOURCE_DIR}/tests/${room}/*/*_test.cpp)
   if(NOT sources)
     return()
   endif()
