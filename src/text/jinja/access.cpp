@@ -34,7 +34,7 @@ bool is_hidden(const Value& subject, std::string_view name) {
 }
 
 Value macro_field(Heap& heap, const MacroDefinition& macro, std::string_view name) {
-  if (name == "name") return make_text_value(heap, macro.name);
+  if (name == "name") return macro.name.empty() ? Value::none() : make_text_value(heap, macro.name);
   if (name == "arguments") {
     Growing<Value> names(heap);
     for (const auto& parameter : macro.parameters) names.push(parameter.name);

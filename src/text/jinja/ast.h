@@ -57,6 +57,7 @@ struct SlotReference {
 struct Name : Expression {
   std::span<const SlotReference> slots;  // the first that holds a value counts
   uint32_t global = 0;                   // index among the template's names
+  bool asks_context = true;              // when no slot holds a value
 };
 
 enum class LoopField : uint8_t {

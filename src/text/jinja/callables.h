@@ -40,6 +40,7 @@ struct Builtin {
   std::string_view parameters = {};
   uint8_t required = 0;
   bool is_unsafe = false;  // changes what it belongs to, so the sandbox refuses it
+  bool is_lazy = false;    // a generator in Python: works, and fails, when its result is first walked
 };
 
 /// Binds and calls. TypeError when the arguments do not fit.
@@ -51,6 +52,17 @@ const Builtin* find_test(std::string_view name);
 const Builtin* find_global(std::string_view name);
 /// A method of values of that kind, unsafe ones included.
 const Builtin* find_method(Kind kind, std::string_view name);
+
+/// A call that waits.
+struct Pending {
+  Interpreter* run;
+  const Builtin* builtin;
+  Value self;
+  Bound bound;
+  Arguments given;
+};
+/// What it gives, as items.
+std::span<const Value> finish(Pending& pending);
 
 struct Macro {
   const MacroDefinition* definition = nullptr;

@@ -23,13 +23,30 @@ size_t count_of(std::string_view parameters) {
   return parameters.empty() ? 0 : static_cast<size_t>(std::count(parameters.begin(), parameters.end(), ',')) + 1;
 }
 
+Value finish_or_wait(Interpreter& run, const Builtin& builtin, const Value& self, const Bound& bound) {
+  if (!builtin.is_lazy) return builtin.function(run, self, bound);
+  Heap& heap = run.heap();
+  const auto& positional = bound.all->positional;
+  const auto& keywords = bound.all->keywords;
+  auto* pending = heap.make<Pending>();
+  pending->run = &run;
+  pending->builtin = &builtin;
+  pending->self = self;
+  pending->bound = bound;
+  pending->given = {{heap.copy(positional.data(), positional.size()), positional.size()},
+                    {heap.copy(keywords.data(), keywords.size()), keywords.size()}};
+  auto* iterator = heap.make<Iterator>();
+  iterator->pending = pending;
+  return Value::pointing(Kind::kIterator, iterator);
+}
+
 }  // namespace
 
 Value call(Interpreter& run, const Builtin& builtin, const Value& self, const Arguments& given) {
   Bound bound;
   bound.all = &given;
   std::string_view parameters = builtin.parameters;
-  if (parameters == "*") return builtin.function(run, self, bound);
+  if (parameters == "*") return finish_or_wait(run, builtin, self, bound);
   const bool positional_only = parameters.starts_with('/');
   if (positional_only) parameters.remove_prefix(1);
   const size_t count = given.positional.empty() && given.keywords.empty() ? 0 : count_of(parameters);
@@ -48,7 +65,13 @@ Value call(Interpreter& run, const Builtin& builtin, const Value& self, const Ar
   for (size_t i = 0; i < builtin.required; ++i) {
     if (bound.values[i].is_missing()) type_error("{}() misses a required argument", builtin.name);
   }
-  return builtin.function(run, self, bound);
+  return finish_or_wait(run, builtin, self, bound);
+}
+
+std::span<const Value> finish(Pending& pending) {
+  const Depth depth(pending.run->heap());
+  pending.bound.all = &pending.given;
+  return pending.builtin->function(*pending.run, pending.self, pending.bound).as<Iterator>()->items;
 }
 
 std::string_view name_of(const Macro& macro) {

@@ -13,10 +13,40 @@ namespace {
 bool is_constant(const Expression* node) {
   switch (node->kind) {
     case ExpressionKind::kConstant: return true;
-    case ExpressionKind::kFilter: {
-      const auto& filter = *static_cast<const Application*>(node);
-      return filter.arguments.empty() && filter.subject != nullptr && is_constant(filter.subject);
+    case ExpressionKind::kFilter:
+    case ExpressionKind::kTest: {
+      const auto& applied = *static_cast<const Application*>(node);
+      const auto& arguments = applied.arguments;
+      return arguments.keywords.empty() && arguments.more == nullptr && arguments.more_keywords == nullptr &&
+             applied.subject != nullptr && is_constant(applied.subject) &&
+             std::all_of(arguments.positional.begin(), arguments.positional.end(), is_constant);
     }
+    case ExpressionKind::kNot:
+    case ExpressionKind::kNegative:
+    case ExpressionKind::kPositive: return is_constant(static_cast<const Unary*>(node)->operand);
+    case ExpressionKind::kAnd:
+    case ExpressionKind::kOr:
+    case ExpressionKind::kArithmetic: {
+      const auto& pair = *static_cast<const Binary*>(node);
+      return is_constant(pair.left) && is_constant(pair.right);
+    }
+    case ExpressionKind::kSlice: {
+      const auto& slice = *static_cast<const Slice*>(node);
+      const auto absent = [](const Expression* part) { return part == nullptr || is_constant(part); };
+      return is_constant(slice.subject) && absent(slice.from) && absent(slice.to) && absent(slice.step);
+    }
+    case ExpressionKind::kItem: {
+      const auto& item = *static_cast<const Item*>(node);
+      return is_constant(item.subject) && is_constant(item.key);
+    }
+    case ExpressionKind::kDict: {
+      const auto pairs = static_cast<const DictDisplay*>(node)->pairs;
+      return std::all_of(pairs.begin(), pairs.end(), [](const DictDisplay::Pair& pair) {
+        return is_constant(pair.key) && is_constant(pair.value);
+      });
+    }
+    case ExpressionKind::kList:
+    case ExpressionKind::kTuple:
     case ExpressionKind::kConcatenation: {
       const auto items = static_cast<const Sequence*>(node)->items;
       return std::all_of(items.begin(), items.end(), is_constant);
@@ -146,7 +176,7 @@ Value Interpreter::evaluate_name(const Name& node) {
     if (!value.is_missing()) return value;
   }
   const Value& global = globals_[node.global];
-  if (!global.is_missing()) return global;
+  if (node.asks_context && !global.is_missing()) return global;
   auto* undefined = heap_.make<Undefined>();
   undefined->name = tree_.globals[node.global];
   return Value::of(undefined);
@@ -179,8 +209,11 @@ Value Interpreter::evaluate_slice(const Slice& node) {
   const Value to = evaluated(node.to);
   const Value step = evaluated(node.step);
   at_ = node.offset;
-  // jinja2 computes constants beforehand, by its own rules instead of Python's.
-  if (node.subject->kind == ExpressionKind::kDict) return undefined_hint(heap_, "a dict has no slices");
+  // jinja2 computes constants that are printed beforehand, by its own rules instead of Python's.
+  const bool has_slices = subject.is_string() || subject.is_sequence() || subject.is(Kind::kRange);
+  if (!has_slices && printed_ != nullptr && is_constant(printed_)) {
+    return undefined_hint(heap_, "a constant has no slices");
+  }
   return slice(heap_, subject, from, to, step);
 }
 

@@ -35,7 +35,10 @@ Interpreter::Flow Interpreter::execute(const Body& body) {
 Interpreter::Flow Interpreter::execute(const Statement& statement) {
   switch (statement.kind) {
     case StatementKind::kData: out_->append(static_cast<const Data&>(statement).text); break;
-    case StatementKind::kPrint: print(evaluate(static_cast<const Print&>(statement).value)); break;
+    case StatementKind::kPrint:
+      printed_ = static_cast<const Print&>(statement).value;
+      print(evaluate(printed_));
+      break;
     case StatementKind::kIf: return execute_if(static_cast<const If&>(statement));
     case StatementKind::kFor: return execute_for(static_cast<const For&>(statement));
     case StatementKind::kAssign: {
@@ -57,11 +60,13 @@ Interpreter::Flow Interpreter::execute(const Statement& statement) {
       assign(*node.target, Value::pointing(Kind::kMacro, macro));
       break;
     }
-    case StatementKind::kCallBlock: print(call_with_block(static_cast<const CallBlock&>(statement))); break;
+    case StatementKind::kCallBlock:
+      print_text(call_with_block(static_cast<const CallBlock&>(statement)));
+      break;
     case StatementKind::kFilterBlock: {
       const auto& node = static_cast<const FilterBlock&>(statement);
       const Value captured = capture(node.body);
-      print(evaluate_filter(*node.filter, &captured));
+      print_text(evaluate_filter(*node.filter, &captured));
       break;
     }
     case StatementKind::kWith: execute_with(static_cast<const With&>(statement)); break;
@@ -94,6 +99,12 @@ void Interpreter::print(const Value& value) {
   } else {
     jinja::print(heap_, value, *out_);
   }
+}
+
+/// What a call block or a filter block gives goes out as it is.
+void Interpreter::print_text(const Value& value) {
+  if (!value.is_string()) type_error("sequence item: expected str instance, {} found", type_name(value));
+  out_->append(value.text());
 }
 
 Interpreter::Flow Interpreter::execute_if(const If& node) {

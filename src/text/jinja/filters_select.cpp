@@ -82,11 +82,11 @@ Value filter_rejectattr(Interpreter& run, const Value& self, const Bound& given)
 }
 
 constexpr auto kFilters = std::to_array<Builtin>({
-    {"map", filter_map, "*"},
-    {"select", filter_select, "*"},
-    {"reject", filter_reject, "*"},
-    {"selectattr", filter_selectattr, "*"},
-    {"rejectattr", filter_rejectattr, "*"},
+    {.name = "map", .function = filter_map, .parameters = "*", .is_lazy = true},
+    {.name = "select", .function = filter_select, .parameters = "*", .is_lazy = true},
+    {.name = "reject", .function = filter_reject, .parameters = "*", .is_lazy = true},
+    {.name = "selectattr", .function = filter_selectattr, .parameters = "*", .is_lazy = true},
+    {.name = "rejectattr", .function = filter_rejectattr, .parameters = "*", .is_lazy = true},
 });
 
 }  // namespace

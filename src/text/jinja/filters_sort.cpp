@@ -12,12 +12,15 @@ struct Keyed {
   Value item;
 };
 
-/// Equal items keep their order, also backwards, as Python's sorted() does it.
-std::span<const Value> sorted(Interpreter& run, std::vector<Keyed>& items, bool reverse) {
+/// Equal items keep their order, also backwards, as Python's sorted() does it. With `in_lists` keys compare as if
+/// each stood in a list: two that are equal are never asked which is less, so they need not have an order.
+std::span<const Value> sorted(Interpreter& run, std::vector<Keyed>& items, bool reverse, bool in_lists = false) {
   Heap& heap = run.heap();
   std::stable_sort(items.begin(), items.end(), [&](const Keyed& a, const Keyed& b) {
     heap.charge();
-    return reverse ? ordered(heap, Order::kLess, b.key, a.key) : ordered(heap, Order::kLess, a.key, b.key);
+    const Value& first = reverse ? b.key : a.key;
+    const Value& second = reverse ? a.key : b.key;
+    return !(in_lists && equal(heap, first, second)) && ordered(heap, Order::kLess, first, second);
   });
   Value* made = heap.array<Value>(items.size());
   for (size_t i = 0; i < items.size(); ++i) made[i] = items[i].item;
@@ -51,7 +54,7 @@ Value filter_sort(Interpreter& run, const Value& self, const Bound& given) {
     for (size_t i = 0; i < attributes.size(); ++i) keys[i] = key_of(run, item, attributes[i], case_sensitive);
     items.push_back({Value::list({keys, attributes.size()}), item});
   }
-  return Value::list(sorted(run, items, flag(given[0])));
+  return Value::list(sorted(run, items, flag(given[0]), true));
 }
 
 /// Most keys are short and plain; those are compared as they are.
@@ -177,7 +180,7 @@ Value filter_sum(Interpreter& run, const Value& self, const Bound& given) {
 constexpr auto kFilters = std::to_array<Builtin>({
     {"sort", filter_sort, "reverse,case_sensitive,attribute"},
     {"dictsort", filter_dictsort, "case_sensitive,by,reverse"},
-    {"unique", filter_unique, "case_sensitive,attribute"},
+    {.name = "unique", .function = filter_unique, .parameters = "case_sensitive,attribute", .is_lazy = true},
     {"groupby", filter_groupby, "attribute,default,case_sensitive", 1},
     {"min", filter_min, "case_sensitive,attribute"},
     {"max", filter_max, "case_sensitive,attribute"},

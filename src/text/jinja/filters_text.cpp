@@ -97,8 +97,10 @@ Value filter_indent(Interpreter& run, const Value& self, const Bound& given) {
 
 Value filter_truncate(Interpreter& run, const Value& self, const Bound& given) {
   Heap& heap = run.heap();
-  const Text text = need_text(self);
   const int64_t length = need_integer(given[0], 255);
+  // What has a length and is short enough need not even be a string.
+  if (!self.is_string() && length_of(self) >= 0 && length_of(self) <= length) return self;
+  const Text text = need_text(self);
   const Text end = given.has(2) ? need_text(given[2]) : make_text(heap, "...");
   const int64_t leeway = given.has(3) && !given[3].is_none() ? need_integer(given[3], 5) : 5;
   const auto end_size = static_cast<int64_t>(count_characters(end));

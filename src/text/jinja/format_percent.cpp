@@ -26,7 +26,7 @@ class PercentFormatter {
     }
     if (values_.is(Kind::kTuple)) {
       if (next_ < values_.items().size()) refuse_rest();
-    } else if (next_ == 0 && !used_key_ && !values_.is(Kind::kDict) && !values_.is(Kind::kList)) {
+    } else if (next_ == 0 && !used_key_ && !may_be_mapping()) {
       refuse_rest();
     }
     return out_.finish();
@@ -35,6 +35,11 @@ class PercentFormatter {
  private:
   [[noreturn]] static void refuse_rest() {
     type_error("not all arguments converted during string formatting");
+  }
+  /// What has keys or indices may go unused.
+  bool may_be_mapping() const {
+    return values_.is(Kind::kDict) || values_.is(Kind::kList) || values_.is(Kind::kRange) ||
+           values_.is_undefined();
   }
   [[noreturn]] static void refuse_end() { raise(Fault::kValueError, "incomplete format"); }
 

@@ -54,6 +54,7 @@ Dict* make_dict(Interpreter& run, Given given) {
   if (!arguments.empty() && arguments[0].is(Kind::kDict)) {
     dict = copy(heap, *arguments[0].dict());
   } else if (!arguments.empty()) {
+    demand_defined(arguments[0]);
     for (const Value& item : to_items(heap, arguments[0])) {
       const auto pair = to_items(heap, item);
       if (pair.size() != 2) {

@@ -60,6 +60,7 @@ class Interpreter {
   Flow execute(const Body& body);
   Flow execute(const Statement& statement);
   void print(const Value& value);
+  void print_text(const Value& value);
   Flow execute_if(const If& node);
   void execute_with(const With& node);
   void execute_block(const Block& node, Frame* outer);
@@ -88,6 +89,7 @@ class Interpreter {
   TextBuilder* out_ = nullptr;
   uint32_t at_ = 0;
   bool autoescape_ = false;
+  const Expression* printed_ = nullptr;  // by the statement that is running, or the last one
   // Frames that nothing outlives.
   Value* stack_ = nullptr;
   size_t stack_used_ = 0;

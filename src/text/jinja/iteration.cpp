@@ -1,5 +1,6 @@
 #include "text/jinja/iteration.h"
 
+#include "text/jinja/callables.h"
 #include "text/jinja/failure.h"
 
 namespace slip::text::jinja {
@@ -17,6 +18,10 @@ Walk::Walk(Heap& heap, const Value& value) : heap_(heap), value_(value) {
 bool Walk::next(Value& item) {
   if (value_.is(Kind::kIterator)) {
     auto& iterator = *value_.as<Iterator>();
+    if (iterator.pending != nullptr) {
+      iterator.items = finish(*iterator.pending);
+      iterator.pending = nullptr;
+    }
     if (iterator.next == iterator.items.size()) return false;
     item = iterator.items[iterator.next++];
     return true;

@@ -80,6 +80,8 @@ class Parser {
   Target* target(Stored stored, bool with_namespace, std::string_view end_name = {});
   Target* assignable(Stored stored, bool with_namespace);
   Target* name_target(const Token& token, Stored stored);
+  /// Tells the scopes that the target has its value now.
+  void stored(const Target& target);
   /// Slots anew, after the scope became a function.
   void redeclare(Target& target);
   std::span<const MacroDefinition::Parameter> signature();
@@ -132,6 +134,7 @@ class Parser {
   // Filters and tests that do not exist. Where jinja2 might not reach them, using them fails instead.
   std::vector<Unknown> unknown_;
   bool is_soft_ = false;
+  bool in_branch_ = false;  // of an `if` in the current scope
   int loops_ = 0;      // around this place, in the same function
   int all_loops_ = 0;  // and in those around it
   std::vector<Failure> later_;

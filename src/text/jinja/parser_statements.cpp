@@ -80,7 +80,9 @@ Statement* Parser::statement() {
 
 Statement* Parser::tag_statement(std::string_view tag) {
   if (tag == "if") return if_statement();
-  const Restored<bool> hard(is_soft_, is_soft_ && (tag == "set" || tag == "print" || tag == "for" || tag == "call"));
+  const bool keeps_scope = tag == "set" || tag == "print" || tag == "for" || tag == "call";
+  const Restored<bool> hard(is_soft_, is_soft_ && keeps_scope);
+  const Restored<bool> branch(in_branch_, in_branch_ && (keeps_scope || tag == "macro"));
   if (tag == "for") return for_statement();
   if (tag == "set") return set_statement();
   if (tag == "macro") return macro_statement();
@@ -99,6 +101,7 @@ Statement* Parser::tag_statement(std::string_view tag) {
 
 Statement* Parser::if_statement() {
   const Restored<bool> soft(is_soft_, true);
+  const Restored<bool> branch(in_branch_, true);
   auto* node = make<If>(StatementKind::kIf, take().offset);
   static constexpr std::array<std::string_view, 3> kEnds{"elif", "else", "endif"};
   static constexpr std::array<std::string_view, 1> kEnd{"endif"};
@@ -129,6 +132,7 @@ Statement* Parser::for_statement() {
   node->iterable = tuple(false, false, "recursive");
   scopes_.back(inside);
   const Restored<bool> hard(is_soft_, false);
+  const Restored<bool> straight(in_branch_, false);
   if (take_name_if("if")) node->test = expression();
   if (take_name_if("recursive")) {
     scopes_.become_function();
@@ -162,9 +166,12 @@ Statement* Parser::set_statement() {
     auto* node = make<Assign>(StatementKind::kAssign, offset);
     node->target = place;
     node->value = tuple();
+    stored(*place);
     return node;
   }
+  stored(*place);
   const Restored<bool> hard(is_soft_, false);
+  const Restored<bool> straight(in_branch_, false);
   auto* node = make<AssignBlock>(StatementKind::kAssignBlock, offset);
   node->target = place;
   node->filter = filters(nullptr, false);
@@ -232,6 +239,11 @@ Target* Parser::target(Stored stored, bool with_namespace, std::string_view end_
   return made;
 }
 
+void Parser::stored(const Target& target) {
+  if (target.kind == Target::Kind::kSlot) scopes_.store(target.attribute.view(), in_branch_);
+  for (const Target* part : target.parts) stored(*part);
+}
+
 void Parser::redeclare(Target& target) {
   if (target.kind == Target::Kind::kSlot) {
     target.slot = scopes_.declare(target.attribute.view(), Stored::kAlways);
@@ -261,6 +273,7 @@ std::span<const MacroDefinition::Parameter> Parser::signature() {
 void Parser::finish(MacroDefinition& macro, std::string_view end) {
   const Restored<int> loops(loops_, 0);
   const Restored<bool> hard(is_soft_, false);
+  const Restored<bool> straight(in_branch_, false);
   const std::array ends{end};
   macro.body = block_body(ends);
   advance();
@@ -281,6 +294,7 @@ Statement* Parser::macro_statement() {
   auto* node = make<MacroStatement>(StatementKind::kMacro, take().offset);
   const Token name = expect(TokenKind::kName);
   node->target = name_target(name, Stored::kMaybe);
+  stored(*node->target);
   node->definition = heap_.make<MacroDefinition>();
   node->definition->name = name.text;
   scopes_.enter_function();
@@ -292,7 +306,6 @@ Statement* Parser::macro_statement() {
 Statement* Parser::call_block() {
   auto* node = make<CallBlock>(StatementKind::kCallBlock, take().offset);
   node->definition = heap_.make<MacroDefinition>();
-  node->definition->name = "caller";
   scopes_.enter_function();
   if (current_.kind == TokenKind::kLparen) node->definition->parameters = signature();
   Scopes::Inside inside = scopes_.outside();

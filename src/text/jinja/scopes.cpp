@@ -56,6 +56,7 @@ void Scopes::enter_block() {
   current_ = &scopes_.front();
   enter_function();
   current_->left_to = left_to;
+  current_->is_block = true;
 }
 
 std::span<const uint16_t> Scopes::leave() {
@@ -63,7 +64,8 @@ std::span<const uint16_t> Scopes::leave() {
   current_ = left.left_to;
   for (const std::string_view name : left.seen) {
     const auto found = ids_.find(name);
-    const bool stored = found != ids_.end() && left.names.contains(found->second);
+    // A loop has a `loop` of its own; a macro around another takes what that one takes, as in jinja2.
+    const bool stored = name == "loop" && found != ids_.end() && left.names.contains(found->second);
     const bool known = std::find(current_->seen.begin(), current_->seen.end(), name) != current_->seen.end();
     if (!stored && !known) current_->seen.push_back(name);
   }
@@ -89,12 +91,17 @@ uint16_t Scopes::declare(std::string_view name, Stored stored) {
   return slot.slot;
 }
 
+void Scopes::store(std::string_view name, bool in_branch) {
+  current_->first.try_emplace(intern(name), in_branch ? First::kRead : First::kStored);
+}
+
 Name* Scopes::read(std::string_view name, uint32_t offset) {
   Name* node = heap_.make<Name>();
   node->kind = ExpressionKind::kName;
   node->offset = offset;
   node->global = intern(name);
   reads_.push_back({node, current_});
+  current_->first.try_emplace(node->global, First::kRead);
   const bool on_demand = std::find(std::begin(kOnDemand), std::end(kOnDemand), name) != std::end(kOnDemand);
   if (on_demand && !current_->names.contains(node->global) && !reads(name)) current_->seen.push_back(name);
   return node;
@@ -102,6 +109,16 @@ Name* Scopes::read(std::string_view name, uint32_t offset) {
 
 bool Scopes::reads(std::string_view name) const {
   return std::find(current_->seen.begin(), current_->seen.end(), name) != current_->seen.end();
+}
+
+bool Scopes::asks_context(uint32_t name, const Scope* scope) const {
+  First first = First::kRead;
+  for (; scope != nullptr; scope = scope->outer) {
+    const auto found = scope->first.find(name);
+    if (found != scope->first.end()) first = found->second;
+    if (scope->is_block) break;
+  }
+  return first == First::kRead;
 }
 
 void Scopes::resolve() {
@@ -117,6 +134,7 @@ void Scopes::resolve() {
       }
       if (scope->outer != nullptr && scope->outer->function != scope->function) ++hops;
     }
+    read.name->asks_context = asks_context(read.name->global, read.scope);
     read.name->slots = {heap_.copy(slots.data(), slots.size()), slots.size()};
   }
 }

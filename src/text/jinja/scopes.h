@@ -20,11 +20,16 @@ class Scopes {
     uint16_t slot;
     bool always;
   };
+  enum class First : uint8_t { kRead, kStored };
   struct Scope {
     Scope* outer;    // where names are looked for next
     Scope* left_to;  // what becomes current again
     Function* function;
     std::unordered_map<uint32_t, Slot> names = {};
+    /// What the text does first with a name here. jinja2 asks the context only for names that the outermost
+    /// scope to mention them reads before it stores them.
+    std::unordered_map<uint32_t, First> first = {};
+    bool is_block = false;  // asks the context for whatever it does not store
     std::vector<uint16_t> emptied = {};
     std::vector<std::string_view> seen = {};  // of the names that come when they are read
   };
@@ -52,6 +57,8 @@ class Scopes {
   enum class Stored : uint8_t { kMaybe, kAlways };
   /// A place for the name in the current scope. `kAlways`: it holds a value whenever the scope is entered.
   uint16_t declare(std::string_view name, Stored stored = Stored::kMaybe);
+  /// The name gets its value here. `in_branch`: perhaps, so that it may have to come from the context.
+  void store(std::string_view name, bool in_branch);
   Name* read(std::string_view name, uint32_t offset);
   FrameLayout* layout() const { return current_->function->layout; }
   /// Whether the current scope, or one inside it, has read one of the names that come when they are read:
@@ -68,6 +75,7 @@ class Scopes {
     Scope* scope;
   };
   Function* new_function();
+  bool asks_context(uint32_t name, const Scope* scope) const;
   uint32_t intern(std::string_view name);
 
   Heap& heap_;

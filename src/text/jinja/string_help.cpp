@@ -138,8 +138,11 @@ std::vector<Text> split_at(Heap& heap, const Text& text, std::string_view separa
 }
 
 Text strip(Heap& heap, const Text& text, const Value& characters, int sides) {
-  heap.charge_bytes(text.size);
-  if (characters.is_missing() || characters.is_none()) return strip_spaces(text, sides);
+  if (characters.is_missing() || characters.is_none()) {
+    const Text stripped = strip_spaces(text, sides);
+    heap.charge_bytes((text.size - stripped.size) * 2);
+    return stripped;
+  }
   if (!characters.is_string()) type_error("strip arg must be None or str");
   const std::string_view set = characters.view();
   const std::string_view view = text.view();
@@ -163,6 +166,7 @@ Text strip(Heap& heap, const Text& text, const Value& characters, int sides) {
     if (!in_set(start, end - start)) break;
     end = start;
   }
+  heap.charge_bytes((view.size() - (end - begin)) * 2);
   return text.part(begin, end - begin);
 }
 

@@ -175,9 +175,12 @@ struct DictView {
   const Dict* dict = nullptr;
 };
 
+struct Pending;
+
 struct Iterator {
   std::span<const Value> items;
   uint32_t next = 0;
+  Pending* pending = nullptr;  // what has yet to give the items
 };
 
 struct Method {
