@@ -31,8 +31,8 @@ struct TextRange {
   size_t begin, end;
 };
 
-/// Where special tokens are looked for: nowhere, everywhere, or only inside some ranges, which come in order and
-/// do not touch each other. A token must lie in one of them with all its bytes.
+/// Where special tokens are looked for: nowhere, everywhere, or only inside some ranges, which come in order
+/// and do not touch each other. A token must lie in one of them with all its bytes.
 struct SpecialsWanted {
   bool anywhere = true;
   std::optional<std::span<const TextRange>> only_in = std::nullopt;

@@ -49,7 +49,8 @@ class ContextWriter {
       for (const ContentPart& part : turn.parts) parts.push_back(this->part(part));
       put(*message, "content", jinja::make_list(heap_, parts));
     } else {
-      put(*message, "content", turn.result.is_null() ? context_.text(turn.text) : context_.value_of(turn.result));
+      put(*message, "content",
+          turn.result.is_null() ? context_.text(turn.text) : context_.value_of(turn.result));
     }
     if (!turn.reasoning.empty()) put(*message, "reasoning", context_.text(turn.reasoning));
     if (!turn.calls.empty()) {
@@ -123,14 +124,15 @@ class ContextWriter {
     if (role == nullptr || !role->is_string()) fail_usage("{}: a message needs a \"role\", a string", where);
     Dict* made = jinja::copy(heap_, *message.dict());
     if (role->view() == "model") put(*made, "role", context_.text("assistant"));
-    if (const Value* content = jinja::find(*made, "content"); content != nullptr && content->is(Kind::kList)) {
+    if (const Value* content = jinja::find(*made, "content");
+        content != nullptr && content->is(Kind::kList)) {
       put(*made, "content", each(*content, [&](const Value& part, size_t) { return this->part(part); }));
     }
     if (const Value* calls = jinja::find(*made, "tool_calls"); calls != nullptr && !calls->is_none()) {
       if (!calls->is(Kind::kList)) fail_usage("{}: \"tool_calls\" must be a list", where);
       put(*made, "tool_calls", each(*calls, [&](const Value& call, size_t i) {
-            return this->call(call, fmt::format("{}.tool_calls[{}]", where, i));
-          }));
+        return this->call(call, fmt::format("{}.tool_calls[{}]", where, i));
+      }));
     }
     return Value::of(made);
   }
@@ -177,8 +179,8 @@ class ContextWriter {
         reason = fmt::format(" ({})", error.what());
       }
     }
-    fail_usage("{}: the arguments of the call of \"{}\" are no JSON object{}; send one, or \"\" for none", where,
-               called, reason);
+    fail_usage("{}: the arguments of the call of \"{}\" are no JSON object{}; send one, or \"\" for none",
+               where, called, reason);
   }
 
   Context& context_;

@@ -1,5 +1,5 @@
-// A conversation through a chat template: what the template sees, by the conventions of Google's templates and
-// of Hugging Face, and what it makes of it. For checkpoints without a template there is chat.h.
+// A conversation through a chat template: what the template sees, by the conventions of Google's templates
+// and of Hugging Face, and what it makes of it. For checkpoints without a template there is chat.h.
 //
 // Before a template sees them, messages are put in order: arguments of calls are objects (a string of JSON is
 // parsed, an empty one counts as {}), numbers stay 2 or 2.0, keys keep their order, OpenAI's names for parts

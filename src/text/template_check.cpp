@@ -35,7 +35,8 @@ bool is_of_template(const Rendered& prompt, size_t begin, size_t end) {
 size_t count_controls(const Rendered& prompt) {
   size_t count = 0;
   for (const std::string_view token : kMarks) {
-    for (size_t at = prompt.bytes.find(token); at != std::string::npos; at = prompt.bytes.find(token, at + 1)) {
+    for (size_t at = prompt.bytes.find(token); at != std::string::npos;
+         at = prompt.bytes.find(token, at + 1)) {
       count += is_of_template(prompt, at, at + token.size());
     }
   }
@@ -59,8 +60,9 @@ Turn caller(json arguments, std::string reasoning = {}) {
 Tool find_place(std::string description) {
   return {.name = "find_place",
           .description = "Looks a place up.",
-          .parameters = {{"type", "object"},
-                         {"properties", {{"name", {{"type", "string"}, {"description", std::move(description)}}}}}}};
+          .parameters = {
+              {"type", "object"},
+              {"properties", {{"name", {{"type", "string"}, {"description", std::move(description)}}}}}}};
 }
 
 struct Place {
@@ -76,17 +78,22 @@ constexpr auto kPlaces = std::to_array<Place>({
      }},
     {"a user's text", [](const std::string& text) { return Conversation{{user(text)}}; }},
     {"an assistant's text",
-     [](const std::string& text) { return Conversation{{user("Hello"), assistant(text), user("Go on")}}; }},
+     [](const std::string& text) {
+       return Conversation{{user("Hello"), assistant(text), user("Go on")}};
+     }},
     {"an argument of a call",
      [](const std::string& text) {
-       return Conversation{{user("Hello"), caller({{"name", text}}), answer("found")}, {find_place("A name.")}};
+       return Conversation{{user("Hello"), caller({{"name", text}}), answer("found")},
+                           {find_place("A name.")}};
      }},
     {"a tool's answer",
      [](const std::string& text) {
        return Conversation{{user("Hello"), caller({{"name", "x"}}), answer(text)}, {find_place("A name.")}};
      }},
     {"a description in a schema",
-     [](const std::string& text) { return Conversation{{user("Hello")}, {find_place(text)}}; }},
+     [](const std::string& text) {
+       return Conversation{{user("Hello")}, {find_place(text)}};
+     }},
 });
 
 void check_control_tokens(const jinja::Template& chat_template, const ChatRenderOptions& options,
@@ -99,8 +106,10 @@ void check_control_tokens(const jinja::Template& chat_template, const ChatRender
       for (const std::string_view token : kMarks) {
         const std::string text = fmt::format("zq0qz {} zq1qz", token);
         const Rendered prompt = render_chat(chat_template, place.with(text), options);
-        if (prompt.bytes.find(text) == std::string::npos) cut += fmt::format("{}{}", cut.empty() ? "" : " ", token);
-        if (count_controls(prompt) != usual) changed += fmt::format("{}{}", changed.empty() ? "" : " ", token);
+        if (prompt.bytes.find(text) == std::string::npos)
+          cut += fmt::format("{}{}", cut.empty() ? "" : " ", token);
+        if (count_controls(prompt) != usual)
+          changed += fmt::format("{}{}", changed.empty() ? "" : " ", token);
       }
     } catch (const Error& error) {
       results.push_back({"control tokens", Verdict::kNote, fmt::format("{}: {}", place.name, error.what())});
@@ -108,13 +117,14 @@ void check_control_tokens(const jinja::Template& chat_template, const ChatRender
     }
     if (!changed.empty()) {
       results.push_back({"control tokens", Verdict::kFail,
-                         fmt::format("{} that spells {} makes the template write other control tokens", place.name,
-                                     changed)});
+                         fmt::format("{} that spells {} makes the template write other control tokens",
+                                     place.name, changed)});
     }
     if (!cut.empty()) {
-      results.push_back({"control tokens", Verdict::kNote,
-                         fmt::format("{} that spells {} does not reach the model whole: the template cuts there",
-                                     place.name, cut)});
+      results.push_back(
+          {"control tokens", Verdict::kNote,
+           fmt::format("{} that spells {} does not reach the model whole: the template cuts there",
+                       place.name, cut)});
     }
     if (changed.empty() && cut.empty()) {
       results.push_back({"control tokens", Verdict::kPass, fmt::format("{} stays text", place.name)});
@@ -147,41 +157,46 @@ Conversation tool_conversation(bool with_thoughts) {
 void check_prefix(const jinja::Template& chat_template, ChatRenderOptions options, bool thinking,
                   std::vector<CheckResult>& results) {
   options.thinking = thinking;
-  const std::pair<std::string_view, Conversation> kinds[] = {{"a plain conversation", plain_conversation()},
-                                                             {"a chain of tool calls", tool_conversation(thinking)}};
+  const std::pair<std::string_view, Conversation> kinds[] = {
+      {"a plain conversation", plain_conversation()}, {"a chain of tool calls", tool_conversation(thinking)}};
   for (const auto& [name, conversation] : kinds) {
     const std::string_view mode = thinking ? "on" : "off";
     try {
       const auto breaks = find_prefix_breaks(chat_template, conversation, options);
       if (breaks.empty()) {
-        results.push_back({"prefix", Verdict::kPass,
-                           fmt::format("{}, thinking {}: each prompt begins with the one before and its reply", name,
-                                       mode)});
+        results.push_back(
+            {"prefix", Verdict::kPass,
+             fmt::format("{}, thinking {}: each prompt begins with the one before and its reply", name,
+                         mode)});
       }
       for (const PrefixBreak& found : breaks) {
         results.push_back(
             {"prefix", Verdict::kNote,
-             fmt::format("{}, thinking {}: after turn {} the next prompt differs at byte {} ({} instead of {}); a "
-                         "prefix cache computes {} bytes again",
-                         name, mode, found.turn, found.at, json(found.found).dump(), json(found.expected).dump(),
-                         found.lost)});
+             fmt::format(
+                 "{}, thinking {}: after turn {} the next prompt differs at byte {} ({} instead of {}); a "
+                 "prefix cache computes {} bytes again",
+                 name, mode, found.turn, found.at, json(found.found).dump(), json(found.expected).dump(),
+                 found.lost)});
       }
     } catch (const Error& error) {
-      results.push_back({"prefix", Verdict::kFail, fmt::format("{}, thinking {}: {}", name, mode, error.what())});
+      results.push_back(
+          {"prefix", Verdict::kFail, fmt::format("{}, thinking {}: {}", name, mode, error.what())});
     }
   }
 }
 
 void check_tools(const jinja::Template& chat_template, const ChatRenderOptions& options,
                  std::vector<CheckResult>& results) {
-  const json arguments = {{"name", "a \"b\" {c}: d,\ne"}, {"limit", 2},           {"share", 2.5},
-                          {"exact", true},               {"tags", {"x", "y", 3}}, {"where", {{"a", {{"b", "c"}}}}}};
+  const json arguments = {
+      {"name", "a \"b\" {c}: d,\ne"},  {"limit", 2}, {"share", 2.5}, {"exact", true}, {"tags", {"x", "y", 3}},
+      {"where", {{"a", {{"b", "c"}}}}}};
   const Conversation conversation{{user("Hello"), caller(arguments), answer("found it, twice")},
                                   {find_place("A name.")}};
   try {
     const Rendered prompt = render_chat(chat_template, conversation, options);
     const auto report = [&](bool good, std::string_view what, std::string_view instead) {
-      results.push_back({"tools", good ? Verdict::kPass : Verdict::kFail, std::string(good ? what : instead)});
+      results.push_back(
+          {"tools", good ? Verdict::kPass : Verdict::kFail, std::string(good ? what : instead)});
     };
     report(prompt.bytes.find("Looks a place up.") != std::string::npos, "a declaration reaches the model",
            "tools are not declared: the model does not learn of them");
@@ -222,7 +237,8 @@ void check_thinking(const jinja::Template& chat_template, ChatRenderOptions opti
       results.push_back({"thinking", Verdict::kNote, "enable_thinking changes nothing"});
       return;
     }
-    const bool marked = on.find(mark::kThink) != std::string::npos && off.find(mark::kThink) == std::string::npos;
+    const bool marked =
+        on.find(mark::kThink) != std::string::npos && off.find(mark::kThink) == std::string::npos;
     results.push_back({"thinking", marked ? Verdict::kPass : Verdict::kNote,
                        marked ? "enable_thinking asks for a thought" : "enable_thinking changes the prompt"});
     const std::string empty = fmt::format("{}thought\n{}", mark::kChannel, mark::kChannelEnd);
@@ -253,13 +269,15 @@ std::string reply_text(const Turn& turn, bool with_thought) {
   return joined(out.take());
 }
 
-std::vector<PrefixBreak> find_prefix_breaks(const jinja::Template& chat_template, const Conversation& conversation,
+std::vector<PrefixBreak> find_prefix_breaks(const jinja::Template& chat_template,
+                                            const Conversation& conversation,
                                             const ChatRenderOptions& options) {
   ChatRenderOptions asking = options;
   asking.add_generation_prompt = true;
   const auto prompt_before = [&](size_t turn) {
-    Conversation part{{conversation.turns.begin(), conversation.turns.begin() + static_cast<std::ptrdiff_t>(turn)},
-                      conversation.tools};
+    Conversation part{
+        {conversation.turns.begin(), conversation.turns.begin() + static_cast<std::ptrdiff_t>(turn)},
+        conversation.tools};
     return render_chat(chat_template, part, asking).bytes;
   };
   std::vector<size_t> replies;
@@ -271,8 +289,12 @@ std::vector<PrefixBreak> find_prefix_breaks(const jinja::Template& chat_template
     const size_t turn = replies[i];
     const size_t next = i + 1 < replies.size() ? replies[i + 1] : conversation.turns.size();
     if (next == turn + 1) continue;  // nobody has asked anything in between
-    const std::string expected =
-        prompt_before(turn) + reply_text(conversation.turns[turn], options.thinking.value_or(false));
+    const std::string prompt = prompt_before(turn);
+    std::string reply = reply_text(conversation.turns[turn], options.thinking.value_or(false));
+    // Some templates open the thought themselves.
+    const std::string opener = fmt::format("{}thought\n", mark::kChannel);
+    if (prompt.ends_with(opener) && reply.starts_with(opener)) reply.erase(0, opener.size());
+    const std::string expected = prompt + reply;
     const std::string found = prompt_before(next);
     const auto differs = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
     if (differs.first == expected.end()) continue;
@@ -282,7 +304,8 @@ std::vector<PrefixBreak> find_prefix_breaks(const jinja::Template& chat_template
   return breaks;
 }
 
-std::vector<CheckResult> check_template(const jinja::Template& chat_template, const ChatRenderOptions& options) {
+std::vector<CheckResult> check_template(const jinja::Template& chat_template,
+                                        const ChatRenderOptions& options) {
   std::vector<CheckResult> results;
   check_control_tokens(chat_template, options, results);
   check_prefix(chat_template, options, false, results);

@@ -94,9 +94,10 @@ std::vector<TextRange> ranges_of_template(const Rendered& prompt) {
   return ranges;
 }
 
-/// The parts of `ranges` inside the stretch of `text` at `begin`, counted from there with spaces marked or not.
-std::vector<TextRange> ranges_within(std::span<const TextRange> ranges, std::string_view stretch, size_t begin,
-                                     bool spaces_are_marked) {
+/// The parts of `ranges` inside the stretch of `text` at `begin`, counted from there with spaces marked or
+/// not.
+std::vector<TextRange> ranges_within(std::span<const TextRange> ranges, std::string_view stretch,
+                                     size_t begin, bool spaces_are_marked) {
   std::vector<TextRange> inside;
   size_t at = 0;      // in the stretch
   size_t longer = 0;  // how much marks have added up to there
@@ -166,7 +167,8 @@ std::vector<int> Tokenizer::encode(std::string_view text, EncodeOptions options)
   size_t from = 0;
   const auto plain_until = [&](size_t end) {
     const std::string_view stretch = text.substr(from, end - from);
-    if (!specials.only_in || !normalized_.has_specials()) return encode_plain(stretch, specials, scratch, ids);
+    if (!specials.only_in || !normalized_.has_specials())
+      return encode_plain(stretch, specials, scratch, ids);
     const std::vector<TextRange> inside = ranges_within(ranges, stretch, from, replaces_spaces_);
     encode_plain(stretch, {.anywhere = options.specials, .only_in = inside}, scratch, ids);
   };

@@ -138,7 +138,8 @@ bool is_type(const json& schema, std::string_view name) {
   return type.is_string() && upper(type.get<std::string>()) == name;
 }
 
-// A list of types is printed as Python prints a list, in capitals: the template knows one type for a property.
+// A list of types is printed as Python prints a list, in capitals: the template knows one type for a
+// property.
 std::string type_text(const json& type) {
   if (!type.is_array()) return upper(plain_text(type));
   std::string text;

@@ -1,5 +1,5 @@
-// Fuzzes the parser and the interpreter of templates: whatever comes in, out comes a prompt whose spans cover it,
-// or a TemplateError. The input is a template, a zero byte, and a context.
+// Fuzzes the parser and the interpreter of templates: whatever comes in, out comes a prompt whose spans cover
+// it, or a TemplateError. The input is a template, a zero byte, and a context.
 #include "base/error.h"
 #include "fuzz/target.h"
 #include "text/jinja/template.h"
@@ -28,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto chat_template = jinja::Template::parse(input.substr(0, end), "fuzz");
     const auto values = jinja::Context::parse(context, "fuzz");
     // Small limits, so that the fuzzer sees many inputs.
-    check_spans(chat_template.render(values, {.bytes = size_t{1} << 20, .steps = 20'000, .steps_per_byte = 10}));
+    check_spans(
+        chat_template.render(values, {.bytes = size_t{1} << 20, .steps = 20'000, .steps_per_byte = 10}));
   } catch (const slip::Error&) {
   }
   return 0;

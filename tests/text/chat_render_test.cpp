@@ -1,5 +1,5 @@
-// Conversations through a template: through one written here, and through the tiny model's own, which must agree
-// with the native renderer.
+// Conversations through a template: through one written here, and through the tiny model's own, which must
+// agree with the native renderer.
 #include "text/chat_render.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ namespace {
 using nlohmann::ordered_json;
 
 const jinja::Template& shows_everything() {
-  static const auto chat_template = jinja::Template::parse("{{ messages|tojson }}|{{ tools|tojson }}", "show.jinja");
+  static const auto chat_template =
+      jinja::Template::parse("{{ messages|tojson }}|{{ tools|tojson }}", "show.jinja");
   return chat_template;
 }
 
@@ -42,40 +43,48 @@ std::string message_of_error(std::string_view messages, const ChatRenderOptions&
 }
 
 TEST(ChatRender, numbers_and_the_order_of_keys_reach_the_template_as_they_were_written) {
-  EXPECT_EQ(shown(R"([{"role":"user","z":2.0,"a":2,"content":"x"}])", R"([{"b":1e2,"a":{"d":[],"c":null}}])"),
-            R"([{"role": "user", "z": 2.0, "a": 2, "content": "x"}]|[{"b": 100.0, "a": {"d": [], "c": null}}])");
+  EXPECT_EQ(
+      shown(R"([{"role":"user","z":2.0,"a":2,"content":"x"}])", R"([{"b":1e2,"a":{"d":[],"c":null}}])"),
+      R"([{"role": "user", "z": 2.0, "a": 2, "content": "x"}]|[{"b": 100.0, "a": {"d": [], "c": null}}])");
 }
 
 TEST(ChatRender, arguments_are_objects_before_a_template_sees_them) {
   const auto with = [](std::string_view arguments) {
-    return fmt::format(R"([{{"role":"assistant","tool_calls":[{{"function":{{"name":"f"{}}}}}]}}])", arguments);
+    return fmt::format(R"([{{"role":"assistant","tool_calls":[{{"function":{{"name":"f"{}}}}}]}}])",
+                       arguments);
   };
   const auto expected = [](std::string_view arguments) {
-    return fmt::format(R"([{{"role": "assistant", "tool_calls": [{{"function": {{"name": "f", "arguments": {}}}}}]}}]|null)",
-                       arguments);
+    return fmt::format(
+        R"([{{"role": "assistant", "tool_calls": [{{"function": {{"name": "f", "arguments": {}}}}}]}}]|null)",
+        arguments);
   };
   EXPECT_EQ(shown(with(R"(,"arguments":"{\"b\":2.0,\"a\":2}")")), expected(R"({"b": 2.0, "a": 2})"));
   EXPECT_EQ(shown(with(R"(,"arguments":"")")), expected("{}"));
   EXPECT_EQ(shown(with(R"(,"arguments":null)")), expected("{}"));
   EXPECT_EQ(shown(with("")), expected("{}"));
   EXPECT_EQ(message_of_error(with(R"(,"arguments":"[1]")")),
-            "messages[0].tool_calls[0]: the arguments of the call of \"f\" are no JSON object; send one, or \"\" for "
+            "messages[0].tool_calls[0]: the arguments of the call of \"f\" are no JSON object; send one, or "
+            "\"\" for "
             "none");
   EXPECT_EQ(message_of_error(with(R"(,"arguments":[1])")),
-            "messages[0].tool_calls[0]: the arguments of the call of \"f\" are no JSON object; send one, or \"\" for "
+            "messages[0].tool_calls[0]: the arguments of the call of \"f\" are no JSON object; send one, or "
+            "\"\" for "
             "none");
   EXPECT_NE(message_of_error(with(R"(,"arguments":"{\"a\":")")).find("are no JSON object (JSON: at byte"),
             std::string::npos);
 }
 
 TEST(ChatRender, names_of_parts_and_roles_become_those_of_google) {
-  EXPECT_EQ(shown(R"([{"role":"model","content":[{"type":"image_url","image_url":{}},{"type":"text","text":"t"}]}])"),
-            R"([{"role": "assistant", "content": [{"type": "image", "image_url": {}}, {"type": "text", "text": "t"}]}]|null)");
+  EXPECT_EQ(
+      shown(
+          R"([{"role":"model","content":[{"type":"image_url","image_url":{}},{"type":"text","text":"t"}]}])"),
+      R"([{"role": "assistant", "content": [{"type": "image", "image_url": {}}, {"type": "text", "text": "t"}]}]|null)");
 }
 
 TEST(ChatRender, what_is_no_conversation_is_refused_with_its_place) {
   EXPECT_EQ(message_of_error("{}"), "\"messages\" must be a list");
-  EXPECT_EQ(message_of_error(R"([{"role":"user"},{"content":"x"}])"), "messages[1]: a message needs a \"role\", a string");
+  EXPECT_EQ(message_of_error(R"([{"role":"user"},{"content":"x"}])"),
+            "messages[1]: a message needs a \"role\", a string");
   EXPECT_EQ(message_of_error(R"(["x"])"), "messages[0]: a message must be an object with a \"role\"");
   EXPECT_NE(message_of_error("[").find("messages: at byte"), std::string::npos);
   EXPECT_EQ(message_of_error("[]", {.more = R"({"messages":[]})"}),
@@ -87,8 +96,8 @@ TEST(ChatRender, what_is_no_conversation_is_refused_with_its_place) {
 TEST(ChatRender, further_names_and_the_tokens_reach_the_template) {
   const auto chat_template = jinja::Template::parse(
       "{{ bos_token }}{{ effort }}{{ enable_thinking is defined }}{{ eos_token }}{{ pad_token }}", "t");
-  const Rendered prompt = render_chat(chat_template, "[]", "",
-                                      {.more = R"({"effort":"<eos>","pad_token":"<pad>"})"});
+  const Rendered prompt =
+      render_chat(chat_template, "[]", "", {.more = R"({"effort":"<eos>","pad_token":"<pad>"})"});
   EXPECT_EQ(prompt.bytes, "<bos><eos>False<eos><pad>");
   EXPECT_EQ(prompt.spans.size(), 4u) << "what the caller gave is foreign, whatever it is called";
   EXPECT_EQ(prompt.spans[1], (Rendered::Span{10, Origin::kForeign}));
@@ -157,9 +166,9 @@ TEST(ChatRender, a_conversation_read_before_gives_the_prompt_of_its_json) {
 TEST(ChatRender, tokens_are_those_of_the_text_where_nobody_wrote_control_tokens) {
   for (const Golden& golden : golden_chats()) {
     if (has_call_syntax(golden)) continue;
-    const Rendered prompt = render_chat(tiny_template(), golden.messages, golden.tools,
-                                        {.add_generation_prompt = golden.add_generation_prompt,
-                                         .thinking = golden.thinking});
+    const Rendered prompt =
+        render_chat(tiny_template(), golden.messages, golden.tools,
+                    {.add_generation_prompt = golden.add_generation_prompt, .thinking = golden.thinking});
     const auto ids = encode(golden_tokenizer(), prompt);
     EXPECT_EQ(golden_tokenizer().decode(ids), prompt.bytes);
     if (golden.messages.find("<|") == std::string::npos && golden.messages.find("|>") == std::string::npos) {

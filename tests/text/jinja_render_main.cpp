@@ -1,6 +1,7 @@
 // Renders templates for a referee: reads JSON lines {"template", "context", "now"} and answers each with
-// {"output", "spans"} or {"error": {"type", "message", "line", "column"}}. A span is [end, is the template's].
-// With a file as argument it renders that with the context from standard input, as a command would:
+// {"output", "spans"} or {"error": {"type", "message", "line", "column"}}. A span is [end, is the
+// template's]. With a file as argument it renders that with the context from standard input, as a command
+// would:
 //
 //   jinja_render                          lines in, lines out
 //   jinja_render TEMPLATE.jinja [NOW]     text out; an error names jinja2's class first, on standard error
@@ -33,7 +34,8 @@ json answer(const std::string& line) {
     source = whole.at("template").get<std::string>();
     now = whole.value("now", now);
     context = whole.at("context").dump();
-    const Rendered rendered = jinja::render_json(source, "template", context, {.now = jinja::parse_moment(now)});
+    const Rendered rendered =
+        jinja::render_json(source, "template", context, {.now = jinja::parse_moment(now)});
     json spans = json::array();
     for (const auto& span : rendered.spans) spans.push_back({span.end, span.origin == Origin::kTemplate});
     return {{"output", rendered.bytes}, {"spans", std::move(spans)}};

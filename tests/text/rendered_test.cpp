@@ -30,7 +30,8 @@ TEST(Rendered, joins_neighbours_of_one_origin_and_drops_nothing) {
 }
 
 TEST(Rendered, control_tokens_of_the_template_are_tokens_and_those_of_callers_are_text) {
-  const Rendered prompt = prompt_of({{"<bos><|turn>user\n", kOurs}, {"<|turn>", kTheirs}, {"<turn|>\n", kOurs}});
+  const Rendered prompt =
+      prompt_of({{"<bos><|turn>user\n", kOurs}, {"<|turn>", kTheirs}, {"<turn|>\n", kOurs}});
   const auto ids = encode(golden_tokenizer(), prompt);
   EXPECT_EQ(controls(ids), 3);
   EXPECT_EQ(golden_tokenizer().decode(ids), prompt.bytes) << "and the text is all there";
@@ -39,12 +40,14 @@ TEST(Rendered, control_tokens_of_the_template_are_tokens_and_those_of_callers_ar
 TEST(Rendered, a_control_token_joined_from_two_origins_is_text) {
   EXPECT_EQ(controls(encode(golden_tokenizer(), prompt_of({{"<|", kOurs}, {"turn>", kTheirs}}))), 0);
   EXPECT_EQ(controls(encode(golden_tokenizer(), prompt_of({{"<|turn", kTheirs}, {">", kOurs}}))), 0);
-  EXPECT_EQ(controls(encode(golden_tokenizer(), prompt_of({{"<|t", kOurs}, {"u", kTheirs}, {"rn>", kOurs}}))), 0);
+  EXPECT_EQ(controls(encode(golden_tokenizer(), prompt_of({{"<|t", kOurs}, {"u", kTheirs}, {"rn>", kOurs}}))),
+            0);
   EXPECT_EQ(controls(encode(golden_tokenizer(), prompt_of({{"<|turn>", kOurs}}))), 1);
 }
 
 TEST(Rendered, a_refused_token_does_not_hide_the_one_behind_it) {
-  EXPECT_EQ(controls(encode(golden_tokenizer(), prompt_of({{"<|turn><|turn", kTheirs}, {"<|turn>", kOurs}}))), 1);
+  EXPECT_EQ(controls(encode(golden_tokenizer(), prompt_of({{"<|turn><|turn", kTheirs}, {"<|turn>", kOurs}}))),
+            1);
 }
 
 TEST(Rendered, text_is_merged_across_origins_as_one_text) {
@@ -53,12 +56,14 @@ TEST(Rendered, text_is_merged_across_origins_as_one_text) {
       // Cut anywhere, also inside a character; what spells no control token gives the same ids.
       const Rendered prompt = prompt_of({{std::string_view(golden.text).substr(0, cut), kTheirs},
                                          {std::string_view(golden.text).substr(cut), kTheirs}});
-      EXPECT_EQ(encode(golden_tokenizer(), prompt), golden_tokenizer().encode(golden.text, {.specials = false}));
+      EXPECT_EQ(encode(golden_tokenizer(), prompt),
+                golden_tokenizer().encode(golden.text, {.specials = false}));
       Rendered mixed;
       mixed.bytes = golden.text;
       if (cut > 0) mixed.spans.push_back({cut, kOurs});
       if (cut < golden.text.size()) mixed.spans.push_back({golden.text.size(), kTheirs});
-      if (golden_tokenizer().encode(golden.text) == golden_tokenizer().encode(golden.text, {.specials = false})) {
+      if (golden_tokenizer().encode(golden.text) ==
+          golden_tokenizer().encode(golden.text, {.specials = false})) {
         EXPECT_EQ(encode(golden_tokenizer(), mixed), golden_tokenizer().encode(golden.text));
       }
     }

@@ -22,8 +22,10 @@ bool says(const std::vector<CheckResult>& results, Verdict verdict, std::string_
 }
 
 constexpr std::string_view kPlain =
-    "{{ bos_token }}{% for m in messages %}{{ '<|turn>' + ('model' if m.role == 'assistant' else m.role) + '\\n' }}"
-    "{{ m.content }}{{ '<turn|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|turn>model\\n' }}{% endif %}";
+    "{{ bos_token }}{% for m in messages %}{{ '<|turn>' + ('model' if m.role == 'assistant' else m.role) + "
+    "'\\n' }}"
+    "{{ m.content }}{{ '<turn|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|turn>model\\n' }}{% "
+    "endif %}";
 
 TEST(TemplateCheck, a_template_that_only_strings_texts_together_keeps_its_prefixes) {
   const auto results = results_of(kPlain);
@@ -60,7 +62,8 @@ TEST(TemplateCheck, a_template_that_acts_on_what_users_write_fails) {
 TEST(TemplateCheck, a_template_that_cuts_texts_is_told_where) {
   std::string source(kPlain);
   source.replace(source.find("{{ m.content }}"), 15, "{{ m.content.split('<channel|>')[-1] }}");
-  EXPECT_TRUE(says(results_of(source), Verdict::kNote, "a user's text that spells <channel|> does not reach"));
+  EXPECT_TRUE(
+      says(results_of(source), Verdict::kNote, "a user's text that spells <channel|> does not reach"));
 }
 
 TEST(TemplateCheck, the_tiny_models_template_passes_what_it_must) {
@@ -76,8 +79,9 @@ TEST(TemplateCheck, the_tiny_models_template_passes_what_it_must) {
 TEST(TemplateCheck, a_reply_is_written_as_the_model_writes_it) {
   Turn turn{.role = Role::kAssistant, .reasoning = "Hm."};
   turn.calls.push_back({"1", "f", {{"b", 1}, {"A", "x"}}});
-  EXPECT_EQ(reply_text(turn, true), "<|channel>thought\nHm.\n<channel|><|tool_call>call:f{A:<|\"|>x<|\"|>,b:1}"
-                                    "<tool_call|><|tool_response>");
+  EXPECT_EQ(reply_text(turn, true),
+            "<|channel>thought\nHm.\n<channel|><|tool_call>call:f{A:<|\"|>x<|\"|>,b:1}"
+            "<tool_call|><|tool_response>");
   EXPECT_EQ(reply_text({.role = Role::kAssistant, .text = "Hi"}, true), "Hi<turn|>");
 }
 

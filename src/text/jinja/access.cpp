@@ -16,16 +16,16 @@ Value undefined_for(Heap& heap, Undefined::Why why, const Value& owner, std::str
 
 bool is_class(const Value& value) {
   static constexpr std::string_view kClasses[] = {"dict", "namespace", "cycler", "joiner"};
-  return value.is(Kind::kFunction) && std::find(std::begin(kClasses), std::end(kClasses),
-                                                value.as<Builtin>()->name) != std::end(kClasses);
+  return value.is(Kind::kFunction) &&
+         std::find(std::begin(kClasses), std::end(kClasses), value.as<Builtin>()->name) != std::end(kClasses);
 }
 
 /// What Python keeps in every object and the sandbox hides.
 bool is_hidden(const Value& subject, std::string_view name) {
   if (subject.is_undefined()) {  // fails for all names but those it has itself
-    static constexpr std::string_view kOwn[] = {"__class__", "__init__", "__doc__",  "__module__", "__len__",
-                                                "__str__",   "__repr__", "__iter__", "__eq__",     "__hash__",
-                                                "__bool__",  "__call__"};
+    static constexpr std::string_view kOwn[] = {"__class__", "__init__", "__doc__",  "__module__",
+                                                "__len__",   "__str__",  "__repr__", "__iter__",
+                                                "__eq__",    "__hash__", "__bool__", "__call__"};
     return std::find(std::begin(kOwn), std::end(kOwn), name) != std::end(kOwn);
   }
   if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) return true;
@@ -233,8 +233,9 @@ Value slice(Heap& heap, const Value& value, const Value& from, const Value& to, 
       const SliceBounds bounds = bounds_of(static_cast<int64_t>(items.size()), from, to, step);
       if (bounds.count == 0) return Value::list({}, value.kind());
       if (bounds.step == 1) {
-        return Value::list(items.subspan(static_cast<size_t>(bounds.start), static_cast<size_t>(bounds.count)),
-                           value.kind());
+        return Value::list(
+            items.subspan(static_cast<size_t>(bounds.start), static_cast<size_t>(bounds.count)),
+            value.kind());
       }
       heap.charge(static_cast<uint64_t>(bounds.count) / 4);
       Value* made = heap.array<Value>(static_cast<size_t>(bounds.count));

@@ -249,7 +249,7 @@ struct For : Statement {
   Expression* test = nullptr;
   Body body;
   Body otherwise;
-  uint16_t loop_slot = kNoSlot;     // where `loop` is kept, if the body reads it
+  uint16_t loop_slot = kNoSlot;      // where `loop` is kept, if the body reads it
   FrameLayout* recursive = nullptr;  // of a recursive loop
 };
 

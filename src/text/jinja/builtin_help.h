@@ -38,7 +38,8 @@ std::vector<Text> split_at(Heap& heap, const Text& text, std::string_view separa
                            bool from_right);
 /// str.strip(chars) by bits: 1 for the left side, 2 for the right.
 Text strip(Heap& heap, const Text& text, const Value& characters, int sides);
-/// str.center() and its like: `before` and `after` are how much of what is missing goes where (0, 1, or 2 both).
+/// str.center() and its like: `before` and `after` are how much of what is missing goes where (0, 1, or 2
+/// both).
 enum class Justify : uint8_t { kLeft, kRight, kCentre };
 Text justify(Heap& heap, const Text& text, int64_t width, const Value& fill, Justify how);
 Value list_of(Heap& heap, const std::vector<Text>& texts);

@@ -20,7 +20,8 @@ int place_of(std::string_view parameters, std::string_view name) {
 }
 
 size_t count_of(std::string_view parameters) {
-  return parameters.empty() ? 0 : static_cast<size_t>(std::count(parameters.begin(), parameters.end(), ',')) + 1;
+  return parameters.empty() ? 0
+                            : static_cast<size_t>(std::count(parameters.begin(), parameters.end(), ',')) + 1;
 }
 
 Value finish_or_wait(Interpreter& run, const Builtin& builtin, const Value& self, const Bound& bound) {
@@ -124,7 +125,8 @@ Value Interpreter::call(const Value& callee, const Arguments& given) {
 
 Value Interpreter::call_block_reference(const Block& block) {
   if (block.sees_inside) {
-    raise(Fault::kNotImplementedError, "the scoped block '{}' cannot be printed again through self", block.name);
+    raise(Fault::kNotImplementedError, "the scoped block '{}' cannot be printed again through self",
+          block.name);
   }
   TextBuilder captured(heap_);
   TextBuilder* before = out_;
@@ -182,8 +184,10 @@ void Interpreter::bind(const MacroDefinition& macro, const Arguments& given) {
     if (rest != nullptr) {
       set(heap_, *rest, keyword.key, keyword.value);
     } else if (keyword.key.view() == "caller") {
-      type_error("macro '{}' was invoked with two values for the special caller argument. This is most likely a bug.",
-                 macro.name);
+      type_error(
+          "macro '{}' was invoked with two values for the special caller argument. This is most likely a "
+          "bug.",
+          macro.name);
     } else {
       type_error("macro '{}' takes no keyword argument '{}'", macro.name, keyword.key.view());
     }

@@ -68,15 +68,16 @@ class Builder {
   }
 
   bool open(bool is_object) {
-    if (open_.size() >= kDeepestContext) return stop(fmt::format("is nested more than {} deep", kDeepestContext));
+    if (open_.size() >= kDeepestContext)
+      return stop(fmt::format("is nested more than {} deep", kDeepestContext));
     open_.push_back({is_object ? heap_.make<Dict>() : nullptr, Growing<Value>(heap_)});
     return true;
   }
 
   bool close() {
     const Open& done = open_.back();
-    const Value value = done.dict != nullptr ? Value::of(done.dict)
-                                             : Value::list({done.items.data(), done.items.size()});
+    const Value value =
+        done.dict != nullptr ? Value::of(done.dict) : Value::list({done.items.data(), done.items.size()});
     open_.pop_back();
     return add(value);
   }

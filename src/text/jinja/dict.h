@@ -1,5 +1,5 @@
-// Dict: keys and values in the order they came, as Python keeps them. A key that is set again keeps its place.
-// Short ones are searched from the front, longer ones through a table of hashes.
+// Dict: keys and values in the order they came, as Python keeps them. A key that is set again keeps its
+// place. Short ones are searched from the front, longer ones through a table of hashes.
 #pragma once
 
 #include <span>

@@ -67,9 +67,10 @@ class Unescaper {
     uint32_t value = 0;
     for (size_t i = 0; i < digits; ++i, ++at_) {
       const char c = at_ < literal_.size() ? literal_[at_] : ' ';
-      const uint32_t digit = c >= '0' && c <= '9'                   ? static_cast<uint32_t>(c - '0')
-                             : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? static_cast<uint32_t>((c | 0x20) - 'a' + 10)
-                                                                      : 99;
+      const uint32_t digit = c >= '0' && c <= '9' ? static_cast<uint32_t>(c - '0')
+                             : (c | 0x20) >= 'a' && (c | 0x20) <= 'f'
+                                 ? static_cast<uint32_t>((c | 0x20) - 'a' + 10)
+                                 : 99;
       if (digit >= base) return std::nullopt;
       value = value * base + digit;
     }
@@ -87,7 +88,8 @@ class Unescaper {
 
   void octal() {
     uint32_t value = 0;
-    for (int i = 0; i < 3 && at_ < literal_.size() && literal_[at_] >= '0' && literal_[at_] < '8'; ++i, ++at_) {
+    for (int i = 0; i < 3 && at_ < literal_.size() && literal_[at_] >= '0' && literal_[at_] < '8';
+         ++i, ++at_) {
       value = value * 8 + static_cast<uint32_t>(literal_[at_] - '0');
     }
     put(value);

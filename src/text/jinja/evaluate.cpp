@@ -70,7 +70,8 @@ class Interpreter::CallArguments {
     if (count > few_.size()) positional = heap.array<Value>(count);
     for (size_t i = 0; i < count; ++i) positional[i] = run.evaluate(list.positional[i]);
     Entry* entries = few_entries_.data();
-    if (list.more_keywords == nullptr && keywords > few_entries_.size()) entries = heap.array<Entry>(keywords);
+    if (list.more_keywords == nullptr && keywords > few_entries_.size())
+      entries = heap.array<Entry>(keywords);
     if (list.more != nullptr) {
       more = run.evaluate(list.more);
       const auto items = to_items(heap, more);
@@ -150,7 +151,8 @@ Value Interpreter::evaluate(const Expression* node) {
       const auto& choice = *static_cast<const Conditional*>(node);
       if (is_true(choice.test)) return evaluate(choice.yes);
       if (choice.no != nullptr) return evaluate(choice.no);
-      return undefined_hint(heap_, "the inline if-expression evaluated to false and no else section was defined.");
+      return undefined_hint(heap_,
+                            "the inline if-expression evaluated to false and no else section was defined.");
     }
     case ExpressionKind::kArithmetic: {
       const auto& operation = *static_cast<const Binary*>(node);
@@ -195,15 +197,16 @@ Value Interpreter::attribute_of(const Value& subject, const Attribute& node) {
       if (!node.name.view().starts_with("__")) return *found;
     }
   }
-  if (subject.is(Kind::kLoop) && node.loop_field != LoopField::kNone &&
-      node.loop_field < LoopField::kCycle) {
+  if (subject.is(Kind::kLoop) && node.loop_field != LoopField::kNone && node.loop_field < LoopField::kCycle) {
     return subject.as<Loop>()->field(node.loop_field);
   }
   return attribute(subject, node.name);
 }
 
 Value Interpreter::evaluate_slice(const Slice& node) {
-  const auto evaluated = [&](const Expression* part) { return part == nullptr ? Value::none() : evaluate(part); };
+  const auto evaluated = [&](const Expression* part) {
+    return part == nullptr ? Value::none() : evaluate(part);
+  };
   const Value subject = evaluate(node.subject);
   const Value from = evaluated(node.from);
   const Value to = evaluated(node.to);

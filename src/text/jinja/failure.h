@@ -1,5 +1,5 @@
-// Failure: what stops a template, with the class that jinja2 or Python gives it. Thrown inside the interpreter
-// and turned into a TemplateError, which names line and column, where it leaves (template.h).
+// Failure: what stops a template, with the class that jinja2 or Python gives it. Thrown inside the
+// interpreter and turned into a TemplateError, which names line and column, where it leaves (template.h).
 #pragma once
 
 #include <fmt/format.h>

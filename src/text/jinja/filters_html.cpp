@@ -98,7 +98,8 @@ Value filter_urlencode(Interpreter& run, const Value& self, const Bound&) {
 }
 
 Value filter_xmlattr(Interpreter& run, const Value& self, const Bound& given) {
-  if (!self.is(Kind::kDict)) raise(Fault::kAttributeError, "'{}' object has no attribute 'items'", type_name(self));
+  if (!self.is(Kind::kDict))
+    raise(Fault::kAttributeError, "'{}' object has no attribute 'items'", type_name(self));
   Heap& heap = run.heap();
   TextBuilder out(heap);
   const bool space = flag(given[0], true);

@@ -189,7 +189,8 @@ Value filter_pprint(Interpreter& run, const Value& self, const Bound&) {
 }
 
 Value filter_random(Interpreter&, const Value&, const Bound&) {
-  raise(Fault::kNotImplementedError, "the filter 'random' is not supported: a prompt must not depend on chance");
+  raise(Fault::kNotImplementedError,
+        "the filter 'random' is not supported: a prompt must not depend on chance");
 }
 
 constexpr auto kFilters = std::to_array<Builtin>({
@@ -203,8 +204,16 @@ constexpr auto kFilters = std::to_array<Builtin>({
     {.name = "items", .function = filter_items, .is_lazy = true},
     {"join", filter_join, "d,attribute"},
     {"reverse", filter_reverse},
-    {.name = "batch", .function = filter_batch, .parameters = "linecount,fill_with", .required = 1, .is_lazy = true},
-    {.name = "slice", .function = filter_slice, .parameters = "slices,fill_with", .required = 1, .is_lazy = true},
+    {.name = "batch",
+     .function = filter_batch,
+     .parameters = "linecount,fill_with",
+     .required = 1,
+     .is_lazy = true},
+    {.name = "slice",
+     .function = filter_slice,
+     .parameters = "slices,fill_with",
+     .required = 1,
+     .is_lazy = true},
     {"attr", filter_attr, "name", 1},
     {"tojson", filter_tojson, "ensure_ascii,indent,separators,sort_keys"},
     {"pprint", filter_pprint},

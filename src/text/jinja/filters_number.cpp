@@ -104,10 +104,10 @@ Value filter_filesizeformat(Interpreter& run, const Value& self, const Bound& gi
   size_t at = 0;
   for (; at + 1 < kUnits.size() && bytes >= unit; ++at) unit *= base;
   const char letter = binary && at == 0 ? 'K' : kUnits[at];
-  return make_text_value(run.heap(),
-                         fmt::format("{} {}{}", float_digits(base * bytes / unit, 'f', 1, false), letter,
-                                     binary ? "iB" : "B"),
-                         self.is_number() ? self.origin() : Origin::kForeign);
+  return make_text_value(
+      run.heap(),
+      fmt::format("{} {}{}", float_digits(base * bytes / unit, 'f', 1, false), letter, binary ? "iB" : "B"),
+      self.is_number() ? self.origin() : Origin::kForeign);
 }
 
 constexpr auto kFilters = std::to_array<Builtin>({

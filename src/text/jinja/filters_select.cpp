@@ -41,8 +41,8 @@ Value filter_map(Interpreter& run, const Value& self, const Bound& given) {
   return make_iterator(run.heap(), {results.data(), results.size()});
 }
 
-/// Keeps the items for which the test says `wanted`. With `by_attribute` the test sees what the first argument
-/// reaches in the item.
+/// Keeps the items for which the test says `wanted`. With `by_attribute` the test sees what the first
+/// argument reaches in the item.
 Value choose(Interpreter& run, const Value& self, const Arguments& all, bool by_attribute, bool wanted) {
   if (!truthy(self)) return make_iterator(run.heap(), {});
   const size_t test_at = by_attribute ? 1 : 0;

@@ -12,9 +12,11 @@ struct Keyed {
   Value item;
 };
 
-/// Equal items keep their order, also backwards, as Python's sorted() does it. With `in_lists` keys compare as if
-/// each stood in a list: two that are equal are never asked which is less, so they need not have an order.
-std::span<const Value> sorted(Interpreter& run, std::vector<Keyed>& items, bool reverse, bool in_lists = false) {
+/// Equal items keep their order, also backwards, as Python's sorted() does it. With `in_lists` keys compare
+/// as if each stood in a list: two that are equal are never asked which is less, so they need not have an
+/// order.
+std::span<const Value> sorted(Interpreter& run, std::vector<Keyed>& items, bool reverse,
+                              bool in_lists = false) {
   Heap& heap = run.heap();
   std::stable_sort(items.begin(), items.end(), [&](const Keyed& a, const Keyed& b) {
     heap.charge();

@@ -63,7 +63,8 @@ Value filter_replace(Interpreter& run, const Value& self, const Bound& given) {
 }
 
 Value filter_center(Interpreter& run, const Value& self, const Bound& given) {
-  return Value::of(justify(run.heap(), soft_text(run, self), need_integer(given[0], 80), {}, Justify::kCentre));
+  return Value::of(
+      justify(run.heap(), soft_text(run, self), need_integer(given[0], 80), {}, Justify::kCentre));
 }
 
 Value filter_indent(Interpreter& run, const Value& self, const Bound& given) {
@@ -200,8 +201,7 @@ Value filter_wordwrap(Interpreter& run, const Value& self, const Bound& given) {
   if (flag(given[3], true) && text.view().find('-') != std::string_view::npos) {
     raise(Fault::kNotImplementedError, "wordwrap of a text with hyphens is not supported");
   }
-  const Text with =
-      given.has(2) && !given[2].is_none() ? need_text(given[2]) : make_text(run.heap(), "\n");
+  const Text with = given.has(2) && !given[2].is_none() ? need_text(given[2]) : make_text(run.heap(), "\n");
   TextBuilder out(run.heap(), text.size);
   bool first = true;
   for (const Text& paragraph : split_lines(run.heap(), text, false)) {

@@ -70,7 +70,8 @@ class BraceFormatter {
       value = Value::of(conversion == 's' ? to_text(run_.heap(), value) : repr(run_.heap(), value));
       at += 2;
     }
-    if (at < text.size() && text[at] != ':') raise(Fault::kValueError, "expected ':' after conversion specifier");
+    if (at < text.size() && text[at] != ':')
+      raise(Fault::kValueError, "expected ':' after conversion specifier");
     Text spec = at < text.size() ? content.part(at + 1, text.size() - at - 1) : empty_text();
     if (spec.view().find('{') != std::string_view::npos) {
       if (nested) raise(Fault::kValueError, "Max string recursion exceeded");
@@ -85,7 +86,8 @@ class BraceFormatter {
     Value value = argument(text.substr(0, end));
     for (size_t at = end; at < text.size();) {
       const bool is_key = text[at] == '[';
-      const size_t stop = std::min(is_key ? text.find(']', at) : text.find_first_of(".[", at + 1), text.size());
+      const size_t stop =
+          std::min(is_key ? text.find(']', at) : text.find_first_of(".[", at + 1), text.size());
       const std::string_view name = text.substr(at + 1, stop - at - 1);
       if (name.empty()) raise(Fault::kValueError, "Empty attribute in format string");
       const Value key = make_text_value(run_.heap(), name);
@@ -105,7 +107,8 @@ class BraceFormatter {
     if (is_number) {
       if (name.size() > 9) raise(Fault::kValueError, "Too many decimal digits in format string");
       if (numbering_ != Numbering::kOpen && (numbering_ == Numbering::kAutomatic) != name.empty()) {
-        raise(Fault::kValueError, "cannot switch between manual field specification and automatic field numbering");
+        raise(Fault::kValueError,
+              "cannot switch between manual field specification and automatic field numbering");
       }
       numbering_ = name.empty() ? Numbering::kAutomatic : Numbering::kManual;
       const size_t index = name.empty() ? next_++ : static_cast<size_t>(std::stoul(std::string(name)));

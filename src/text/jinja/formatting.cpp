@@ -102,7 +102,8 @@ void format_number(Heap& heap, const Value& value, const FormatSpec& spec, TextB
   if (spec.precision) raise(Fault::kValueError, "Precision not allowed in integer format specifier");
   if (spec.type == 'c') {
     TextBuilder one(heap);
-    if (value.integer() < 0 || value.integer() > 0x10FFFF) raise(Fault::kOverflowError, "%c arg not in range(0x110000)");
+    if (value.integer() < 0 || value.integer() > 0x10FFFF)
+      raise(Fault::kOverflowError, "%c arg not in range(0x110000)");
     one.append_character(static_cast<char32_t>(value.integer()), value.origin());
     return put_padded(heap, one.finish(), spec, '<', out);
   }
@@ -118,8 +119,8 @@ Text first_characters(const Text& text, int count) {
 }
 
 bool is_plain(const FormatSpec& spec) {
-  return spec.align == 0 && !spec.width && !spec.precision && spec.type == 0 && !spec.commas && !spec.underscores &&
-         !spec.alternate && spec.sign == '-';
+  return spec.align == 0 && !spec.width && !spec.precision && spec.type == 0 && !spec.commas &&
+         !spec.underscores && !spec.alternate && spec.sign == '-';
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ Dict* make_dict(Interpreter& run, Given given) {
     for (const Value& item : to_items(heap, arguments[0])) {
       const auto pair = to_items(heap, item);
       if (pair.size() != 2) {
-        raise(Fault::kValueError, "dictionary update sequence element has length {}; 2 is required", pair.size());
+        raise(Fault::kValueError, "dictionary update sequence element has length {}; 2 is required",
+              pair.size());
       }
       set(heap, *dict, pair[0], pair[1]);
     }

@@ -1,5 +1,5 @@
-// Interpreter: walks the tree of a template once, with one context. Its public half is what filters, tests and
-// methods need: reaching into values as the sandbox does, calling, and the state of the rendering.
+// Interpreter: walks the tree of a template once, with one context. Its public half is what filters, tests
+// and methods need: reaching into values as the sandbox does, calling, and the state of the rendering.
 #pragma once
 
 #include <chrono>
@@ -108,7 +108,7 @@ struct Loop {
   Value before;
   Value after;  // looked at already
   Value changed;
-  bool has_after = false;  // `after` is the next item, or missing at the end
+  bool has_after = false;    // `after` is the next item, or missing at the end
   Iterator* rest = nullptr;  // what is left, once count() had to see it
 
   /// The next item that passes the loop's test; false at the end.

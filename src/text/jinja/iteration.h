@@ -1,4 +1,5 @@
-// Walking over what Python can iterate: lists, tuples, dicts, strings by character, ranges, views, generators.
+// Walking over what Python can iterate: lists, tuples, dicts, strings by character, ranges, views,
+// generators.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Lexer: cuts a template into tokens as jinja2's does with trim_blocks and lstrip_blocks on. Text outside tags
-// comes out as kData, with the white space that a tag takes along already gone; comments leave nothing.
+// Lexer: cuts a template into tokens as jinja2's does with trim_blocks and lstrip_blocks on. Text outside
+// tags comes out as kData, with the white space that a tag takes along already gone; comments leave nothing.
 //
 // The source must be normalised first (normalise()). Cost: one pass.
 #pragma once

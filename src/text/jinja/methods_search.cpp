@@ -13,8 +13,8 @@ using Given = const Bound&;
 /// The characters [start, end) of a string, by arguments as Python clamps them.
 struct Stretch {
   std::string_view view;
-  size_t byte = 0;      // where it begins
-  int64_t start = 0;    // the same in characters
+  size_t byte = 0;       // where it begins
+  int64_t start = 0;     // the same in characters
   bool is_valid = true;  // false when it begins behind its end
 };
 

@@ -59,8 +59,8 @@ Value partition(Interpreter& run, const Value& self, Given given) {
 }
 
 Value replaced(Interpreter& run, const Value& self, Given given) {
-  return Value::of(replace(run.heap(), self.text(), need_text(given[0]), need_text(given[1]),
-                           need_integer(given[2], -1)));
+  return Value::of(
+      replace(run.heap(), self.text(), need_text(given[0]), need_text(given[1]), need_integer(given[2], -1)));
 }
 
 Value removeprefix(Interpreter&, const Value& self, Given given) {
@@ -155,7 +155,8 @@ Value translate(Interpreter& run, const Value& self, Given given) {
     } else if (to->is_string()) {
       out.append(to->text());
     } else if (to->is_integer()) {
-      if (to->integer() < 0 || to->integer() > 0x10FFFF) raise(Fault::kValueError, "character mapping must be in range(0x110000)");
+      if (to->integer() < 0 || to->integer() > 0x10FFFF)
+        raise(Fault::kValueError, "character mapping must be in range(0x110000)");
       out.append_character(static_cast<char32_t>(to->integer()), text.origin_at(at));
     } else if (!to->is_none()) {
       type_error("character mapping must return integer, None or str");

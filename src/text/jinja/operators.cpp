@@ -60,7 +60,8 @@ Value calculate_integers(Operator op, int64_t a, int64_t b, Origin origin) {
     case Operator::kFloorDivide:
     case Operator::kModulo:
       if (b == 0) {
-        raise(Fault::kZeroDivisionError, "integer {} by zero", op == Operator::kModulo ? "modulo" : "division");
+        raise(Fault::kZeroDivisionError, "integer {} by zero",
+              op == Operator::kModulo ? "modulo" : "division");
       }
       if (b == -1) {  // the one division that overflows
         overflows = op == Operator::kFloorDivide && a == std::numeric_limits<int64_t>::min();
@@ -165,7 +166,8 @@ Value add(Heap& heap, const Value& left, const Value& right) {
   }
   if (left.is_string() || left.is_sequence()) {
     demand_defined(right);
-    type_error("can only concatenate {} (not \"{}\") to {}", type_name(left), type_name(right), type_name(left));
+    type_error("can only concatenate {} (not \"{}\") to {}", type_name(left), type_name(right),
+               type_name(left));
   }
   demand_defined(left);
   demand_defined(right);
@@ -195,7 +197,8 @@ Value calculate(Heap& heap, Operator op, const Value& left, const Value& right) 
   if (op == Operator::kMultiply && (can_repeat(left) || can_repeat(right))) {
     type_error("can't multiply sequence by non-int of type '{}'", type_name(can_repeat(left) ? right : left));
   }
-  type_error("unsupported operand type(s) for {}: '{}' and '{}'", sign_of(op), type_name(left), type_name(right));
+  type_error("unsupported operand type(s) for {}: '{}' and '{}'", sign_of(op), type_name(left),
+             type_name(right));
 }
 
 Value negate(const Value& value) {

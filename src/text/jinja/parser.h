@@ -1,5 +1,5 @@
-// Parser: a template's text as a tree, by the grammar of jinja2 3.1 with `break`, `continue` and Hugging Face's
-// `generation`. What jinja2 refuses when it compiles is refused here, with its words.
+// Parser: a template's text as a tree, by the grammar of jinja2 3.1 with `break`, `continue` and Hugging
+// Face's `generation`. What jinja2 refuses when it compiles is refused here, with its words.
 //
 // Nesting is bounded, so the parser cannot run out of stack; everything else is bounded by the heap.
 #pragma once
@@ -68,6 +68,8 @@ class Parser {
   Statement* if_statement();
   Statement* set_statement();
   Statement* macro_statement();
+  /// Body and special parameters of a macro whose function is the current scope; leaves it.
+  void finish(MacroDefinition& macro, std::string_view end);
   Statement* call_block();
   Statement* filter_block();
   Statement* with_statement();
@@ -76,6 +78,8 @@ class Parser {
   Statement* scoped_statement(std::string_view end, bool autoescape);
   Statement* jump_statement();
   Statement* include_statement();
+
+  // parser_targets.cpp
   using Stored = Scopes::Stored;
   Target* target(Stored stored, bool with_namespace, std::string_view end_name = {});
   Target* assignable(Stored stored, bool with_namespace);
@@ -85,10 +89,8 @@ class Parser {
   /// Slots anew, after the scope became a function.
   void redeclare(Target& target);
   std::span<const MacroDefinition::Parameter> signature();
-  /// Body and special parameters of a macro whose function is the current scope; leaves it.
-  void finish(MacroDefinition& macro, std::string_view end);
 
-  // parser_expressions.cpp
+  // parser_operators.cpp
   Expression* expression();
   Expression* disjunction();
   Expression* conjunction();
@@ -98,6 +100,8 @@ class Parser {
   Expression* concatenation();
   Expression* product();
   Expression* power();
+
+  // parser_operands.cpp
   Expression* unary(bool with_filter = true);
   Expression* primary();
   Expression* postfix(Expression* node);
@@ -135,8 +139,8 @@ class Parser {
   std::vector<Unknown> unknown_;
   bool is_soft_ = false;
   bool in_branch_ = false;  // of an `if` in the current scope
-  int loops_ = 0;      // around this place, in the same function
-  int all_loops_ = 0;  // and in those around it
+  int loops_ = 0;           // around this place, in the same function
+  int all_loops_ = 0;       // and in those around it
   std::vector<Failure> later_;
 };
 

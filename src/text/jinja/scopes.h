@@ -46,7 +46,8 @@ class Scopes {
   void enter_block();
   /// Leaves what was entered last. Gives the slots to be emptied whenever that scope begins anew.
   std::span<const uint16_t> leave();
-  /// The current scope, which has declared names at most, becomes that of a function. Its names get new slots.
+  /// The current scope, which has declared names at most, becomes that of a function. Its names get new
+  /// slots.
   void become_function();
 
   /// What is read until back() is read outside the current scope, such as what a loop walks over.

@@ -84,7 +84,8 @@ std::vector<Text> split_words(Heap& heap, const Text& text, int64_t most, bool f
     }
     if (!from_right) {
       size_t end = 0;
-      while (end < view.size() && !is_space(character_at(view, end).code)) end += character_at(view, end).size;
+      while (end < view.size() && !is_space(character_at(view, end).code))
+        end += character_at(view, end).size;
       words.push_back(rest.part(0, end));
       rest = strip_spaces(rest.part(end, view.size() - end), 1);
       continue;

@@ -3,9 +3,9 @@
 // `generation`, transformers' own tojson, raise_exception() and strftime_now().
 //
 // A rendering tells of every byte whether the template wrote it (rendered.h). Steps, depth, memory and output
-// are bounded; what is not supported is an error that names it, never another text. A parsed template is never
-// changed, so many threads may render it. Parsing takes about a millisecond, rendering a prompt of 40,000
-// tokens a few.
+// are bounded; what is not supported is an error that names it, never another text. A parsed template is
+// never changed, so many threads may render it. Parsing takes about a millisecond, rendering a prompt of
+// 40,000 tokens a few.
 #pragma once
 
 #include <memory>

@@ -24,7 +24,8 @@ Value test_false(Interpreter&, const Value& self, Given) {
   return Value::of(self.is(Kind::kBool) && !self.truth());
 }
 Value test_sequence(Interpreter&, const Value& self, Given) {
-  const bool indexed = self.is_sequence() || self.is_string() || self.is(Kind::kDict) || self.is(Kind::kRange);
+  const bool indexed =
+      self.is_sequence() || self.is_string() || self.is(Kind::kDict) || self.is(Kind::kRange);
   return Value::of(indexed || self.is_undefined());
 }
 Value test_iterable(Interpreter&, const Value& self, Given) {

@@ -1,6 +1,6 @@
 // Text with the origin of every byte. A TextStore holds bytes that are only ever appended to, and runs of
-// origin over them; a Text is a window on one. So slicing, trimming and splitting copy nothing, and a text that
-// grows by repeated `a ~ b` grows in place while its end is also the end of its store.
+// origin over them; a Text is a window on one. So slicing, trimming and splitting copy nothing, and a text
+// that grows by repeated `a ~ b` grows in place while its end is also the end of its store.
 //
 // Positions are bytes; text is UTF-8 throughout. `ascii` is true when all bytes of a store are.
 #pragma once

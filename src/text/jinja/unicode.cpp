@@ -13,15 +13,17 @@ namespace {
 
 template <size_t kRows>
 bool contains(const uint32_t (&table)[kRows][2], char32_t code) {
-  const auto* row = std::upper_bound(std::begin(table), std::end(table), code,
-                                     [](char32_t value, const uint32_t(&range)[2]) { return value < range[0]; });
+  const auto* row =
+      std::upper_bound(std::begin(table), std::end(table), code,
+                       [](char32_t value, const uint32_t(&range)[2]) { return value < range[0]; });
   return row != std::begin(table) && code <= (row[-1])[1];
 }
 
 template <size_t kRows>
 char32_t mapped(const uint32_t (&table)[kRows][4], char32_t code) {
-  const auto* row = std::upper_bound(std::begin(table), std::end(table), code,
-                                     [](char32_t value, const uint32_t(&range)[4]) { return value < range[0]; });
+  const auto* row =
+      std::upper_bound(std::begin(table), std::end(table), code,
+                       [](char32_t value, const uint32_t(&range)[4]) { return value < range[0]; });
   // Ranges with a step may lie inside each other, so the few before are looked at too.
   for (int tries = 0; row != std::begin(table) && tries < 4; ++tries) {
     const uint32_t(&range)[4] = *--row;
@@ -38,8 +40,9 @@ struct Mapping {
 template <size_t kOne, size_t kMany>
 Mapping full(const uint32_t (&one)[kOne][4], const uint32_t (&many)[kMany][4], char32_t code) {
   if (code >= 0x80) {
-    const auto* row = std::lower_bound(std::begin(many), std::end(many), code,
-                                       [](const uint32_t(&entry)[4], char32_t value) { return entry[0] < value; });
+    const auto* row =
+        std::lower_bound(std::begin(many), std::end(many), code,
+                         [](const uint32_t(&entry)[4], char32_t value) { return entry[0] < value; });
     if (row != std::end(many) && (*row)[0] == code) {
       Mapping result;
       for (int i = 1; i < 4 && (*row)[i] != 0; ++i) result.codes[result.count++] = (*row)[i];
@@ -70,8 +73,9 @@ Mapping title_of(char32_t code) {
 
 Mapping fold_of(char32_t code) {
   if (code < 0x80) return lower_of(code);
-  const auto* row = std::lower_bound(std::begin(kToFoldMany), std::end(kToFoldMany), code,
-                                     [](const uint32_t(&entry)[4], char32_t value) { return entry[0] < value; });
+  const auto* row =
+      std::lower_bound(std::begin(kToFoldMany), std::end(kToFoldMany), code,
+                       [](const uint32_t(&entry)[4], char32_t value) { return entry[0] < value; });
   if (row != std::end(kToFoldMany) && (*row)[0] == code) return full(kToUpper, kToFoldMany, code);
   for (const auto& entry : kToFold) {
     if (entry[0] == code) return {{entry[1]}, 1};
@@ -196,7 +200,8 @@ bool is_identifier(std::string_view text) {
 Text to_upper(Heap& heap, const Text& text) {
   if (text.empty()) return text;
   if (text.ascii()) {
-    return rewrite_ascii(heap, text, [](char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c); });
+    return rewrite_ascii(heap, text,
+                         [](char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c); });
   }
   return rewrite(heap, text, [](size_t, size_t, const Character& c) { return upper_of(c.code); });
 }
@@ -204,7 +209,8 @@ Text to_upper(Heap& heap, const Text& text) {
 Text to_lower(Heap& heap, const Text& text) {
   if (text.empty()) return text;
   if (text.ascii()) {
-    return rewrite_ascii(heap, text, [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+    return rewrite_ascii(heap, text,
+                         [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
   }
   const std::string_view whole = text.view();
   return rewrite(heap, text, [&](size_t, size_t at, const Character& c) { return lower_at(whole, at, c); });

@@ -53,7 +53,8 @@ void refuse(const Undefined& undefined) {
     case Why::kAttribute:
       raise(Fault::kUndefinedError, "{} has no attribute '{}'", owner_of(undefined.owner), undefined.name);
     case Why::kElement:
-      raise(Fault::kUndefinedError, "{} object has no element {}", type_name(undefined.owner), undefined.name);
+      raise(Fault::kUndefinedError, "{} object has no element {}", type_name(undefined.owner),
+            undefined.name);
     case Why::kUnsafe:
       raise(Fault::kSecurityError, "access to attribute '{}' of '{}' object is unsafe.", undefined.name,
             type_name(undefined.owner));

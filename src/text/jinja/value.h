@@ -1,6 +1,6 @@
 // Value: what a template computes with, as Python has it: None, bool, int, float, str, list, tuple, dict, and
-// what jinja2 adds. A value is 24 bytes and copied freely; what it points to lives in a Heap and never changes,
-// except for namespaces, loops, cyclers, joiners and iterators.
+// what jinja2 adds. A value is 24 bytes and copied freely; what it points to lives in a Heap and never
+// changes, except for namespaces, loops, cyclers, joiners and iterators.
 //
 // A string is a window on a TextStore (text_store.h), which knows the origin of each of its bytes. Numbers
 // carry an origin too, so that a caller's 7 stays foreign when it is printed.

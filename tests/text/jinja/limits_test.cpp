@@ -1,4 +1,5 @@
-// Hostile templates end with an error that says which limit they met. No test looks at a clock: limits are counts.
+// Hostile templates end with an error that says which limit they met. No test looks at a clock: limits are
+// counts.
 #include <gtest/gtest.h>
 
 #include "text/jinja/template.h"
@@ -24,8 +25,9 @@ std::string repeated(std::string_view text, int times) {
 TEST(Limits, loops_that_never_end_are_stopped_by_the_count_of_steps) {
   EXPECT_EQ(fault("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"),
             "OverflowError");
-  EXPECT_EQ(fault("{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}"),
-            "OverflowError");
+  EXPECT_EQ(
+      fault("{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}"),
+      "OverflowError");
 }
 
 TEST(Limits, text_and_lists_that_grow_are_stopped_by_memory_or_steps) {

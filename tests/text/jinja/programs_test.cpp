@@ -1,5 +1,5 @@
-// Small programs: what jinja2 makes of them is written beside them in programs.json, and jinja2 itself confirms
-// that where it is installed.
+// Small programs: what jinja2 makes of them is written beside them in programs.json, and jinja2 itself
+// confirms that where it is installed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +50,8 @@ TEST(Programs, have_answers_that_jinja2_itself_gives) {
   }
   lines.close();
   const std::string command = "python3 '" SLIP_TEST_DATA "/text/jinja/referee.py' < '" +
-                              (folder / "lines").string() + "' > '" + (folder / "answers").string() + "' 2>&1";
+                              (folder / "lines").string() + "' > '" + (folder / "answers").string() +
+                              "' 2>&1";
   const int status = std::system(command.c_str());
   std::ifstream answers(folder / "answers");
   std::vector<std::string> given;
@@ -81,14 +82,16 @@ TEST(Programs, name_line_and_column_where_they_fail) {
   EXPECT_EQ(message_of("{% if x %}\n\n  {{ y.z }}{% endif %}", R"({"x":1})"),
             "chat.jinja: line 3, column 7: UndefinedError: 'y' is undefined");
   EXPECT_EQ(message_of("a\n{% for x %}"),
-            "chat.jinja: line 2, column 10: TemplateSyntaxError: expected token 'in', got 'end of statement block'");
+            "chat.jinja: line 2, column 10: TemplateSyntaxError: expected token 'in', got 'end of statement "
+            "block'");
   EXPECT_EQ(message_of("{{ raise_exception('no such role') }}"),
             "chat.jinja: line 1, column 19: TemplateError: no such role");
 }
 
 TEST(Programs, that_need_what_is_missing_say_what) {
   EXPECT_NE(message_of("{{ [1]|random }}").find("the filter 'random' is not supported"), std::string::npos);
-  EXPECT_NE(message_of("{{ 9223372036854775807 + 1 }}").find("integers of more than 64 bits"), std::string::npos);
+  EXPECT_NE(message_of("{{ 9223372036854775807 + 1 }}").find("integers of more than 64 bits"),
+            std::string::npos);
   EXPECT_NE(message_of("{{ '\\N{SNOWMAN}' }}").find("is not known here"), std::string::npos);
 }
 

@@ -40,13 +40,15 @@ TEST(Provenance, of_literals_and_of_what_callers_wrote) {
 }
 
 TEST(Provenance, tokens_of_the_model_count_as_the_templates) {
-  expect("{{ bos_token }}{{ x.bos_token }}", R"({"bos_token":"<b>","x":{"bos_token":"<b>"}})", "<b><b>", "TTTfff");
+  expect("{{ bos_token }}{{ x.bos_token }}", R"({"bos_token":"<b>","x":{"bos_token":"<b>"}})", "<b><b>",
+         "TTTfff");
 }
 
 TEST(Provenance, survives_cutting_and_splitting) {
   expect("{{ ('ab' ~ x ~ 'cd')[1:5] }}", R"({"x":"mn"})", "bmnc", "TffT");
   expect("{{ (' ' ~ x ~ ' ')|trim }}", R"({"x":" m "})", "m", "f");
-  expect("{% for p in ('a,' ~ x).split(',') %}[{{ p }}]{% endfor %}", R"({"x":"m,n"})", "[a][m][n]", "TTTTfTTfT");
+  expect("{% for p in ('a,' ~ x).split(',') %}[{{ p }}]{% endfor %}", R"({"x":"m,n"})", "[a][m][n]",
+         "TTTTfTTfT");
   expect("{{ ('ab' ~ x)[::-1] }}", R"({"x":"mn"})", "nmba", "ffTT");
 }
 
@@ -71,8 +73,9 @@ TEST(Provenance, survives_macros_blocks_and_loops) {
   expect("{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(x) }}{{ m('c') }}", R"({"x":"a"})", "<a><c>", "TfTTTT");
   expect("{% set s %}<{{ x }}>{% endset %}{{ s }}", R"({"x":"a"})", "<a>", "TfT");
   expect("{% for c in x %}{{ c }},{% endfor %}", R"({"x":"ab"})", "a,b,", "fTfT");
-  expect("{% set ns = namespace(s='') %}{% for c in x %}{% set ns.s = ns.s + c + '.' %}{% endfor %}{{ ns.s }}",
-         R"({"x":"ab"})", "a.b.", "fTfT");
+  expect(
+      "{% set ns = namespace(s='') %}{% for c in x %}{% set ns.s = ns.s + c + '.' %}{% endfor %}{{ ns.s }}",
+      R"({"x":"ab"})", "a.b.", "fTfT");
 }
 
 TEST(Provenance, of_keys_and_numbers) {
@@ -82,8 +85,8 @@ TEST(Provenance, of_keys_and_numbers) {
 }
 
 TEST(Provenance, a_text_that_grows_in_place_does_not_change_its_beginnings) {
-  expect("{% set a = 'x' ~ u %}{% set b = a ~ 'B' %}{% set c = a ~ u %}{{ a }} {{ b }} {{ c }}", R"({"u":"mmmm"})",
-         "xmmmm xmmmmB xmmmmmmmm", "TffffTTffffTTTffffffff");
+  expect("{% set a = 'x' ~ u %}{% set b = a ~ 'B' %}{% set c = a ~ u %}{{ a }} {{ b }} {{ c }}",
+         R"({"u":"mmmm"})", "xmmmm xmmmmB xmmmmmmmm", "TffffTTffffTTTffffffff");
 }
 
 }  // namespace
