@@ -35,7 +35,8 @@ class Builder {
     }
   }
   bool string(std::string& text) {
-    const bool token = is_context_ && open_.size() == 1 && std::string_view(keys_.back()).ends_with("_token");
+    const bool token = is_context_ && open_.size() == 1 && open_[0].dict != nullptr &&
+                       std::string_view(keys_.back()).ends_with("_token");
     return add(Value::of(make_text(heap_, text, token ? Origin::kTemplate : Origin::kForeign)));
   }
   bool binary(nlohmann::json::binary_t&) { return stop("holds binary data"); }

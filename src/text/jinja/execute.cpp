@@ -38,6 +38,7 @@ Interpreter::Flow Interpreter::execute(const Statement& statement) {
     case StatementKind::kPrint:
       printed_ = static_cast<const Print&>(statement).value;
       print(evaluate(printed_));
+      printed_ = nullptr;
       break;
     case StatementKind::kIf: return execute_if(static_cast<const If&>(statement));
     case StatementKind::kFor: return execute_for(static_cast<const For&>(statement));

@@ -103,6 +103,7 @@ TEST(Programs, print_integers_of_any_length_as_they_came) {
 
 TEST(Programs, take_a_context_that_is_one_object_and_no_other) {
   EXPECT_EQ(message_of("x", "[1]"), "the context: must be one JSON object");
+  EXPECT_EQ(message_of("x", R"(["x"])"), "the context: must be one JSON object");
   EXPECT_NE(message_of("x", R"({"a":)").find("the context: at byte"), std::string::npos);
   EXPECT_NE(message_of("x", R"({"a":)" + std::string(999, '[')).find("nested more than 256 deep"),
             std::string::npos);
