@@ -224,7 +224,7 @@ class Chat {
 int run_chat(const Arguments& args) {
   ChatOptions options;
   if (!parse_chat(args, options)) return kExitOk;
-  const auto model = Model::open(options.model.model);
+  const auto model = Model::open(options.model.model, {.chat_template = options.conversation.chat_template});
   if (!model->is_chat()) {
     fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; use generate --raw",
                model->checkpoint().path);

@@ -24,6 +24,7 @@ struct Command {
   X(chat)                \
   X(inspect)             \
   X(tokenize)            \
+  X(template)            \
   X(bench)               \
   X(verify)              \
   X(synth)               \

@@ -91,7 +91,8 @@ int run_generate(const Arguments& args) {
   if (options.batch()) return generate_batch(options);
   const std::string text = read_text({options.prompt, options.file}, "-p PROMPT, -f FILE or a pipe");
 
-  const auto model = Model::open(options.model.model, {.tokenizer = !options.ids});
+  const auto model = Model::open(
+      options.model.model, {.tokenizer = !options.ids, .chat_template = options.conversation.chat_template});
   const ReplyForm form = form_of(options, *model);
   const session::Prompt prompt = make_prompt(options, *model, text, form);
   model->require_room(prompt.size(), options.lengths.context);

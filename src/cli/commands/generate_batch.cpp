@@ -174,7 +174,7 @@ engine::EngineOptions engine_options(const GenerateOptions& options, int paralle
 }  // namespace
 
 int generate_batch(const GenerateOptions& options) {
-  const auto model = Model::open(options.model.model);
+  const auto model = Model::open(options.model.model, {.chat_template = options.conversation.chat_template});
   const std::vector<BatchPrompt> prompts = read_prompts(*options.prompts, *model);
   for (const BatchPrompt& prompt : prompts)
     model->require_room(prompt.prompt.size(), options.lengths.context, prompt.where + ": the prompt");
