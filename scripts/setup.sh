@@ -6,6 +6,7 @@
 SLIP_PACKAGES=(
   g++ cmake ninja-build pkgconf
   libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev
+  libboost-dev prometheus-cpp-dev
   libjpeg-dev libpng-dev libwebp-dev libgif-dev libseccomp-dev
   libcurl4-openssl-dev libssl-dev ca-certificates
 )

@@ -12,7 +12,6 @@
 #include "text/rendered.h"
 
 namespace slip::session {
-
 std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
   const std::string folder = name.empty() ? default_model() : checkpoint::resolve_model(name);
   auto model = std::make_unique<Model>(checkpoint::open(folder));
