@@ -25,6 +25,8 @@ install(EXPORT SlipstreamTargets NAMESPACE Slipstream:: DESTINATION ${package_fo
 configure_package_config_file(cmake/SlipstreamConfig.cmake.in ${PROJECT_BINARY_DIR}/SlipstreamConfig.cmake
                               INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/SlipstreamConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# Relative, so that an installed tree may be moved.
+file(RELATIVE_PATH SLIP_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/slipstream.pc.in ${PROJECT_BINARY_DIR}/slipstream.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/SlipstreamConfig.cmake ${PROJECT_BINARY_DIR}/SlipstreamConfigVersion.cmake
         DESTINATION ${package_folder})
