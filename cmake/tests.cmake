@@ -50,11 +50,12 @@ function(slip_other_test name label)
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 600)
 endfunction()
 
-# tests/<room>/*_test.cpp = one GoogleTest executable `<room>_tests`. LABEL is its label, `fast` unless told. APART
+# tests/<room>/*_test.cpp, and those one folder deeper = one GoogleTest executable `<room>_tests`. LABEL is its label, `fast` unless told. APART
 # takes pairs of a label and a filter: those tests become a test of their own, `<room>_<label>`.
 function(slip_room_tests room)
   cmake_parse_arguments(ARG "" "LABEL;CORES;SHARDS" "DEPENDS;APART" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${room}/*_test.cpp
+       ${PROJECT_SOURCE_DIR}/tests/${room}/*/*_test.cpp)
   if(NOT sources)
     return()
   endif()

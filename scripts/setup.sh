@@ -7,9 +7,10 @@ SLIP_PACKAGES=(
   g++ cmake ninja-build pkgconf
   libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev
   libjpeg-dev libpng-dev libwebp-dev libgif-dev libseccomp-dev
+  libcurl4-openssl-dev libssl-dev ca-certificates
 )
 SLIP_TEST_PACKAGES=(
-  libgtest-dev libssl-dev
+  libgtest-dev
   python3  # the tests of tools/train
 )
 

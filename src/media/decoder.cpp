@@ -26,7 +26,7 @@ SharedFile make_output(Bytes input, const DecoderOptions& options, int budget) {
   Page page;
   page.request.parent = ::getpid();
   page.request.budget = budget;
-  page.request.cpu_seconds = static_cast<uint32_t>(options.time_limit.count() / 1000 + 1);
+  page.request.cpu_seconds = static_cast<uint32_t>(options.cpu_limit.count());
   page.request.input_bytes = input.size();
   page.request.output_bytes = room;
   page.request.limits = options.limits;

@@ -24,8 +24,9 @@ namespace slip::media {
 struct DecoderOptions {
   WorkerCommand worker{};  // installed_worker() unless one is named
   Limits limits{};
-  int at_once = 0;                               // workers running at a time; 0: as many as cores
-  std::chrono::milliseconds time_limit{20'000};  // of one item, from the start of its worker
+  int at_once = 0;                                // workers running at a time; 0: as many as cores
+  std::chrono::seconds cpu_limit{20};             // of one item: what it may cost
+  std::chrono::milliseconds time_limit{120'000};  // the same on a busy machine, from the start of its worker
 };
 
 struct ImageOptions {

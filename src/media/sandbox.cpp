@@ -20,15 +20,16 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-bool set_limit(int resource, uint64_t value) {
-  const rlimit limit{value, value};
+bool set_limit(int resource, uint64_t value, uint64_t grace = 0) {
+  const rlimit limit{value, value + grace};
   return ::setrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0;
 }
 
-/// RLIMIT_AS would count address space that nobody touches; RLIMIT_DATA counts private memory.
+/// The second of grace lets the signal of the limit, SIGXCPU, come before SIGKILL, so that the parent can
+/// tell. RLIMIT_AS would count address space that nobody touches; RLIMIT_DATA counts private memory.
 bool limit_resources(const SandboxLimits& limits) {
   if (kSanitized) return true;
-  return set_limit(RLIMIT_DATA, limits.memory_bytes) && set_limit(RLIMIT_CPU, limits.cpu_seconds) &&
+  return set_limit(RLIMIT_DATA, limits.memory_bytes) && set_limit(RLIMIT_CPU, limits.cpu_seconds, 1) &&
          set_limit(RLIMIT_FSIZE, 0) && set_limit(RLIMIT_NOFILE, 16) && set_limit(RLIMIT_NPROC, 0) &&
          set_limit(RLIMIT_CORE, 0);
 }

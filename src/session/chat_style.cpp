@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/mapped_file.h"
 #include "checkpoint/json_text.h"
+#include "text/chat_render.h"
 #include "text/chat_template.h"
 
 namespace slip::session {
@@ -39,17 +44,83 @@ std::string template_in(const std::string& file) {
   return "";
 }
 
+/// A template that cannot be parsed is kept as the sentence that says why: a raw prompt still works.
+ChatStyle style_of(const std::string& source, const std::string& origin, const std::string& file) {
+  ChatStyle style{.empty_thought_block = text::writes_empty_thought(source), .origin = origin};
+  try {
+    style.own = std::make_shared<const text::jinja::Template>(text::jinja::Template::parse(source, file));
+  } catch (const Error& error) {
+    style.fault = error.what();
+  }
+  return style;
+}
+
+/// What strftime_now() reports: the time of the place.
+text::jinja::Moment local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm there{};
+  localtime_r(&now, &there);
+  return text::jinja::Moment(std::chrono::seconds(now + there.tm_gmtoff));
+}
+
+text::Rendered rendered_natively(const std::vector<text::Segment>& segments) {
+  text::Rendered rendered;
+  for (const text::Segment& segment : segments)
+    rendered.append(segment.text, segment.is_control ? text::Origin::kTemplate : text::Origin::kForeign);
+  return rendered;
+}
+
+/// Where the template's own end of the last turn begins; npos when the prompt does not end with one.
+size_t last_turn_end(const text::Rendered& prompt) {
+  const size_t at = prompt.bytes.rfind(text::mark::kTurnEnd);
+  if (at == std::string::npos) return at;
+  const size_t behind = at + text::mark::kTurnEnd.size();
+  return prompt.bytes.find_first_not_of('\n', behind) == std::string::npos ? at : std::string::npos;
+}
+
+void leave_open(text::Rendered& prompt) {
+  const size_t end = last_turn_end(prompt);
+  if (end == std::string::npos)
+    fail_usage("the last message cannot be continued: it must be an assistant's text, and no tool call");
+  text::Rendered open;
+  size_t begin = 0;
+  for (const text::Rendered::Span& span : prompt.spans) {
+    const size_t stop = std::min(span.end, end);
+    if (stop > begin) open.append(std::string_view(prompt.bytes).substr(begin, stop - begin), span.origin);
+    begin = span.end;
+  }
+  prompt = std::move(open);
+}
+
 }  // namespace
 
-ChatStyle chat_style(const std::string& folder, const model::Config& config) {
-  const std::pair<const char*, std::string> templates[] = {
-      {"chat_template.jinja", text_of(folder + "/chat_template.jinja")},
-      {"tokenizer_config.json", template_in(folder + "/tokenizer_config.json")}};
-  for (const auto& [file, text] : templates) {
-    if (text::has_turns(text)) return {text::writes_empty_thought(text), file};
+text::Rendered ChatStyle::render(const text::Conversation& conversation, const ChatOptions& options) const {
+  if (!fault.empty()) fail_file("{}; name another one with --chat-template", fault);
+  const bool opens = options.add_generation_prompt && !options.continue_last;
+  text::Rendered prompt =
+      own != nullptr
+          ? text::render_chat(
+                *own, conversation,
+                {.add_generation_prompt = opens, .thinking = options.thinking, .now = local_time()})
+          : rendered_natively(text::render_chat(conversation, {.empty_thought_block = empty_thought_block,
+                                                               .add_generation_prompt = opens,
+                                                               .thinking = options.thinking}));
+  if (options.continue_last) leave_open(prompt);
+  return prompt;
+}
+
+ChatStyle chat_style(const std::string& folder, const model::Config& config, const std::string& file) {
+  if (!file.empty()) {
+    ChatStyle style = style_of(read_text_file(file, kLargestTemplate), file, file);
+    if (!style.fault.empty()) fail_file("{}", style.fault);
+    return style;
   }
+  const std::string own = folder + "/chat_template.jinja", tokenizer = folder + "/tokenizer_config.json";
+  if (const std::string text = text_of(own); !text.empty()) return style_of(text, "chat_template.jinja", own);
+  if (const std::string text = template_in(tokenizer); !text.empty())
+    return style_of(text, "tokenizer_config.json", tokenizer);
   // The models with per-layer embeddings are E2B and E4B.
-  return {config.per_layer_dim == 0, "the architecture"};
+  return {.empty_thought_block = config.per_layer_dim == 0, .origin = "the architecture"};
 }
 
 std::string describe(const ChatStyle& style) {

@@ -3,23 +3,24 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "checkpoint/hub.h"
+#include "hub/local.h"
 #include "session/default_model.h"
 #include "session/delta_queue.h"
 #include "session/device.h"
 #include "session/engine_thread.h"
-#include "text/chat.h"
+#include "text/chat_template.h"
+#include "text/rendered.h"
 
 namespace slip::session {
 
 std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
-  const std::string folder = name.empty() ? default_model() : checkpoint::resolve_model(name);
+  const std::string folder = name.empty() ? default_model() : hub::resolve_model(name);
   auto model = std::make_unique<Model>(checkpoint::open(folder));
   model->name_ = name.empty() ? folder : name;
   model->folder_ = folder;
   if (options.tokenizer) {
     model->tokenizer_ = text::Tokenizer::load(folder + "/tokenizer.json");
-    model->chat_ = session::chat_style(folder, model->config());
+    model->chat_ = session::chat_style(folder, model->config(), options.chat_template);
   }
   return model;
 }
@@ -39,14 +40,17 @@ const text::Tokenizer& Model::tokenizer() const {
   return *tokenizer_;
 }
 
+bool Model::is_chat() const {
+  if (!tokenizer_) return false;
+  return has_turns(*tokenizer_) || (chat_.own != nullptr && !text::has_turns(chat_.own->source()));
+}
+
 Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& options) const {
   if (!is_chat()) {
     fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; send the prompt raw",
                checkpoint_->path);
   }
-  text::PromptOptions how = chat_.prompt(options.thinking);
-  how.add_generation_prompt = options.add_generation_prompt;
-  return Prompt(text::encode_prompt(*tokenizer_, text::render_chat(conversation, how)));
+  return Prompt(text::encode(*tokenizer_, chat_.render(conversation, options)));
 }
 
 Prompt Model::raw(std::string_view text, const RawOptions& options) const {

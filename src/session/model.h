@@ -27,16 +27,11 @@ namespace slip::session {
 
 class EngineThread;
 
-/// A chat's options beyond what is said.
-struct ChatOptions {
-  bool thinking = false;
-  bool add_generation_prompt = true;
-};
-
 class Model {
  public:
   struct OpenOptions {
-    bool tokenizer = true;  // false: ids alone, for checkpoints that have none
+    bool tokenizer = true;           // false: ids alone, for checkpoints that have none
+    std::string chat_template = {};  // a file that takes the place of the checkpoint's own
   };
   /// `name`: a checkpoint folder, or a name in the Hugging Face cache; empty = the demonstration model. Throws
   /// Error(kBadFile).
@@ -56,8 +51,8 @@ class Model {
   /// Throws Error(kUsage) without one.
   const text::Tokenizer& tokenizer() const;
   const ChatStyle& chat_style() const { return chat_; }
-  /// Whether its tokenizer knows chat turns.
-  bool is_chat() const { return tokenizer_ && has_turns(*tokenizer_); }
+  /// Whether it can be talked to: its tokenizer knows Gemma's turns, or its template does without them.
+  bool is_chat() const;
 
   /// From any thread. Throws Error(kUsage) for what the model cannot read.
   Prompt prompt(const text::Conversation& conversation, const ChatOptions& options = {}) const;

@@ -1,5 +1,7 @@
 #include "text/added_tokens.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace slip::text {
@@ -17,6 +19,14 @@ bool is_word(char c) {
 
 bool stands_alone(std::string_view text, size_t begin, size_t end) {
   return (begin == 0 || !is_word(text[begin - 1])) && (end == text.size() || !is_word(text[end]));
+}
+
+bool is_wanted(const SpecialsWanted& specials, size_t begin, size_t end) {
+  if (!specials.anywhere || !specials.only_in) return specials.anywhere;
+  const auto& ranges = *specials.only_in;
+  const auto range = std::partition_point(ranges.begin(), ranges.end(),
+                                          [&](const TextRange& candidate) { return candidate.end <= begin; });
+  return range != ranges.end() && range->begin <= begin && end <= range->end;
 }
 
 }  // namespace
@@ -53,16 +63,19 @@ void AddedTokenMatcher::add(const AddedToken& token) {
   }
   nodes_[static_cast<size_t>(node)].token = static_cast<int32_t>(tokens_.size());
   tokens_.push_back(token);
+  has_specials_ = has_specials_ || token.special;
 }
 
-const AddedToken* AddedTokenMatcher::longest(std::string_view text, size_t at, bool specials) const {
+const AddedToken* AddedTokenMatcher::longest(std::string_view text, size_t at,
+                                             const SpecialsWanted& specials) const {
+  const size_t begin = at;
   const AddedToken* best = nullptr;
   int node = first_[static_cast<uint8_t>(text[at])];
   while (node >= 0) {
     const int token = nodes_[static_cast<size_t>(node)].token;
     if (token >= 0) {
       const AddedToken& ended = tokens_[static_cast<size_t>(token)];
-      if (specials || !ended.special) best = &ended;
+      if (!ended.special || is_wanted(specials, begin, at + 1)) best = &ended;
     }
     if (++at == text.size()) break;
     node = child(node, static_cast<uint8_t>(text[at]));
@@ -71,7 +84,7 @@ const AddedToken* AddedTokenMatcher::longest(std::string_view text, size_t at, b
 }
 
 std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::find(std::string_view text, size_t from,
-                                                                bool specials) const {
+                                                                const SpecialsWanted& specials) const {
   if (tokens_.empty()) return std::nullopt;
   for (size_t at = from; at < text.size(); ++at) {
     if (first_[static_cast<uint8_t>(text[at])] < 0) continue;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,18 @@ struct AddedToken {
   bool single_word = false;  // only where no letter, digit, underscore or non-ASCII character touches it
 };
 
+/// Bytes [begin, end) of a text.
+struct TextRange {
+  size_t begin, end;
+};
+
+/// Where special tokens are looked for: nowhere, everywhere, or only inside some ranges, which come in order
+/// and do not touch each other. A token must lie in one of them with all its bytes.
+struct SpecialsWanted {
+  bool anywhere = true;
+  std::optional<std::span<const TextRange>> only_in = std::nullopt;
+};
+
 class AddedTokenMatcher {
  public:
   AddedTokenMatcher();
@@ -35,8 +48,9 @@ class AddedTokenMatcher {
     size_t begin, end;  // in the text, white space taken along included
     int id;
   };
-  /// The next match at or after `from`. Special tokens are passed over when `specials` is false.
-  std::optional<Match> find(std::string_view text, size_t from, bool specials) const;
+  /// The next match at or after `from`. Special tokens that are not wanted are passed over.
+  std::optional<Match> find(std::string_view text, size_t from, const SpecialsWanted& specials) const;
+  bool has_specials() const { return has_specials_; }
 
  private:
   struct Node {
@@ -46,11 +60,12 @@ class AddedTokenMatcher {
     int32_t sibling = -1;  // next child of the same parent
   };
   int child(int node, uint8_t byte) const;
-  const AddedToken* longest(std::string_view text, size_t at, bool specials) const;
+  const AddedToken* longest(std::string_view text, size_t at, const SpecialsWanted& specials) const;
 
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;
   std::array<int32_t, 256> first_;  // node of each first byte, -1 when no token starts so
+  bool has_specials_ = false;
 };
 
 }  // namespace slip::text

@@ -64,7 +64,9 @@ class Renderer {
       turn(i, i >= last_user);
       previous = &turns_[i];
     }
-    if (options_.add_generation_prompt && !turn_is_open_) generation_prompt();
+    // Behind a call or its answer the model goes on. The template leaves the generation prompt out there even
+    // when words behind the answer have closed the turn.
+    if (options_.add_generation_prompt && last_ == Last::kText) generation_prompt();
     return out_.take();
   }
 
@@ -104,6 +106,7 @@ class Renderer {
 
   void turn(size_t index, bool thoughts_are_kept) {
     const Turn& turn = turns_[index];
+    last_ = Last::kText;
     if (thoughts_are_kept && !turn.reasoning.empty() && !turn.calls.empty()) {
       out_.control(mark::kChannel);
       out_.text("thought\n");
@@ -112,14 +115,15 @@ class Renderer {
       out_.control(mark::kChannelEnd);
     }
     for (const ToolCall& call : turn.calls) write_call(call, out_);
+    if (!turn.calls.empty()) last_ = Last::kCall;
     const bool answered = !turn.calls.empty() && answers(index);
+    if (answered) last_ = Last::kAnswer;
     // The template puts what was said before the calls behind their answers.
     const bool said_something = content(turn);
-    turn_is_open_ = !turn.calls.empty() && (!answered || !said_something);
-    if (!turn_is_open_) {
-      close();
-    } else if (!answered) {
+    if (last_ == Last::kCall && !answered) {
       out_.control(mark::kToolResponse);
+    } else if (!answered || said_something) {
+      close();
     }
   }
 
@@ -144,10 +148,12 @@ class Renderer {
   }
 
   static std::string_view answering_tool(const Turn& caller, const Turn& answer) {
+    std::string_view name = answer.name.empty() ? std::string_view("unknown") : answer.name;
+    // The last one counts, also among calls and answers that have no ids.
     for (const ToolCall& call : caller.calls) {
-      if (!answer.call_id.empty() && call.id == answer.call_id) return call.name;
+      if (call.id == answer.call_id) name = call.name;
     }
-    return answer.name.empty() ? std::string_view("unknown") : answer.name;
+    return name;
   }
 
   /// Whether there was any.
@@ -158,6 +164,7 @@ class Renderer {
         any |= words(turn, part.text);
       } else {
         out_.control(media_mark(part.kind));
+        last_ = Last::kText;
         any = true;
       }
     }
@@ -183,7 +190,9 @@ class Renderer {
   std::span<const Tool> tools_;
   const PromptOptions& options_;
   PromptWriter out_;
-  bool turn_is_open_ = false;  // the model goes on where the last turn stopped
+  /// What the last turn wrote last, its closing words aside.
+  enum class Last { kText, kCall, kAnswer };
+  Last last_ = Last::kText;
 };
 
 std::vector<Segment> render(std::span<const Turn> turns, std::span<const Tool> tools,

@@ -78,8 +78,12 @@ ToolCall read_call(const json& call, const std::string& where) {
     fail_usage("{}: \"arguments\" must be an object or a string", where);
   check_depth(*found, where + ".arguments");  // before it is copied, which goes as deep as it is nested
   read.arguments = *found;
-  // OpenAI's clients send the object as a string of JSON.
+  // OpenAI's clients send the object as a string of JSON, some an empty one for no arguments.
   if (found->is_string()) {
+    if (found->get_ref<const std::string&>().empty()) {
+      read.arguments = json::object();
+      return read;
+    }
     json parsed = json::parse(found->get_ref<const std::string&>(), nullptr, false);
     if (parsed.is_object()) read.arguments = std::move(parsed);
     check_depth(read.arguments, where + ".arguments");

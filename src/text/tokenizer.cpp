@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "text/detokenizer.h"
+#include "text/rendered.h"
 #include "text/tokenizer_file.h"
 
 namespace slip::text {
@@ -83,6 +84,35 @@ std::string with_space_marks(std::string_view text) {
   return marked;
 }
 
+std::vector<TextRange> ranges_of_template(const Rendered& prompt) {
+  std::vector<TextRange> ranges;
+  size_t begin = 0;
+  for (const Rendered::Span& span : prompt.spans) {
+    if (span.origin == Origin::kTemplate) ranges.push_back({begin, span.end});
+    begin = span.end;
+  }
+  return ranges;
+}
+
+/// The parts of `ranges` inside the stretch of `text` at `begin`, counted from there with spaces marked or
+/// not.
+std::vector<TextRange> ranges_within(std::span<const TextRange> ranges, std::string_view stretch,
+                                     size_t begin, bool spaces_are_marked) {
+  std::vector<TextRange> inside;
+  size_t at = 0;      // in the stretch
+  size_t longer = 0;  // how much marks have added up to there
+  const auto place = [&](size_t offset) {
+    for (; at < offset; ++at) longer += spaces_are_marked && stretch[at] == ' ' ? 2 : 0;
+    return offset + longer;
+  };
+  for (const TextRange& range : ranges) {
+    if (range.end <= begin || range.begin >= begin + stretch.size()) continue;
+    const size_t from = place(std::max(range.begin, begin) - begin);
+    inside.push_back({from, place(std::min(range.end - begin, stretch.size()))});
+  }
+  return inside;
+}
+
 }  // namespace
 
 Tokenizer Tokenizer::load(const std::string& path) {
@@ -128,13 +158,26 @@ std::vector<int> Tokenizer::encode(std::string_view text, EncodeOptions options)
   }
   std::vector<int> ids;
   Bpe::Scratch scratch;
+  SpecialsWanted specials{.anywhere = options.specials};
+  std::vector<TextRange> ranges;
+  if (options.origins != nullptr) {
+    ranges = ranges_of_template(*options.origins);
+    specials.only_in = ranges;
+  }
   size_t from = 0;
-  while (const auto match = raw_.find(text, from, options.specials)) {
-    encode_plain(text.substr(from, match->begin - from), options.specials, scratch, ids);
+  const auto plain_until = [&](size_t end) {
+    const std::string_view stretch = text.substr(from, end - from);
+    if (!specials.only_in || !normalized_.has_specials())
+      return encode_plain(stretch, specials, scratch, ids);
+    const std::vector<TextRange> inside = ranges_within(ranges, stretch, from, replaces_spaces_);
+    encode_plain(stretch, {.anywhere = options.specials, .only_in = inside}, scratch, ids);
+  };
+  while (const auto match = raw_.find(text, from, specials)) {
+    plain_until(match->begin);
     ids.push_back(match->id);
     from = match->end;
   }
-  encode_plain(text.substr(from), options.specials, scratch, ids);
+  plain_until(text.size());
   if (options.add_bos) {
     const auto bos_id = bos();
     if (!bos_id) fail_file("{}: has no token <bos> to start a text with", name_);
@@ -143,7 +186,7 @@ std::vector<int> Tokenizer::encode(std::string_view text, EncodeOptions options)
   return ids;
 }
 
-void Tokenizer::encode_plain(std::string_view text, bool specials, Bpe::Scratch& scratch,
+void Tokenizer::encode_plain(std::string_view text, const SpecialsWanted& specials, Bpe::Scratch& scratch,
                              std::vector<int>& out) const {
   if (text.empty()) return;
   std::string marked;

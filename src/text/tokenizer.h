@@ -20,11 +20,14 @@
 
 namespace slip::text {
 
+struct Rendered;
 struct TokenizerFile;
 
 struct EncodeOptions {
   bool specials = true;  // special tokens written out in the text become those tokens
   bool add_bos = false;  // puts <bos> in front, unless the text already starts with that token
+  /// The origins of the text's bytes: special tokens are only found where all their bytes are the template's.
+  const Rendered* origins = nullptr;
 };
 
 struct DecodeOptions {
@@ -61,7 +64,8 @@ class Tokenizer {
  private:
   Tokenizer(TokenizerFile file, std::string name);
   const Vocabulary& vocabulary() const { return bpe_.vocabulary(); }
-  void encode_plain(std::string_view text, bool specials, Bpe::Scratch& scratch, std::vector<int>& out) const;
+  void encode_plain(std::string_view text, const SpecialsWanted& specials, Bpe::Scratch& scratch,
+                    std::vector<int>& out) const;
 
   std::string name_;
   Bpe bpe_;

@@ -135,10 +135,19 @@ void write_required(const json& required, PromptWriter& out) {
 
 bool is_type(const json& schema, std::string_view name) {
   const json& type = field(schema, "type");
-  const auto matches = [&](const json& one) {
-    return one.is_string() && upper(one.get<std::string>()) == name;
-  };
-  return type.is_array() ? std::any_of(type.begin(), type.end(), matches) : matches(type);
+  return type.is_string() && upper(type.get<std::string>()) == name;
+}
+
+// A list of types is printed as Python prints a list, in capitals: the template knows one type for a
+// property.
+std::string type_text(const json& type) {
+  if (!type.is_array()) return upper(plain_text(type));
+  std::string text;
+  for (const json& one : type) {
+    if (!text.empty()) text += ", ";
+    text += one.is_string() ? "'" + one.get<std::string>() + "'" : plain_text(one);
+  }
+  return upper("[" + text + "]");
 }
 
 void write_properties(const json& properties, bool of_a_schema, PromptWriter& out);
@@ -199,7 +208,8 @@ void write_property(const json& schema, PromptWriter& out) {
     const json& required = field(schema, "required");
     if (truthy(required)) comma_after([&] { write_required(required, out); });
   }
-  write_type(field(schema, "type"), out);
+  out.text("type:");
+  out.quoted(schema.is_object() && schema.contains("type") ? type_text(schema["type"]) : "");
 }
 
 /// `of_a_schema`: the fields are those of a schema, so its own keywords are left out.
@@ -219,40 +229,37 @@ void write_properties(const json& properties, bool of_a_schema, PromptWriter& ou
   });
 }
 
+// The closing brace comes with the type, as in the template: a schema without a type stays open.
 void write_parameters(const json& schema, PromptWriter& out) {
-  bool comma = false;
-  const auto separate = [&] {
-    if (std::exchange(comma, true)) out.text(",");
-  };
   out.text(",parameters:{");
   if (const json& properties = field(schema, "properties"); properties.is_object() && !properties.empty()) {
-    separate();
     out.text("properties:{");
     write_properties(properties, false, out);
-    out.text("}");
+    out.text("},");
   }
   if (const json& required = field(schema, "required"); truthy(required)) {
-    separate();
     write_required(required, out);
+    out.text(",");
   }
   if (const json& type = field(schema, "type"); truthy(type)) {
-    separate();
-    write_type(type, out);
+    out.text("type:");
+    out.quoted(type_text(type));
+    out.text("}");
   }
-  out.text("}");
 }
 
 void write_answer_schema(const json& schema, PromptWriter& out) {
   out.text(",response:{");
-  const json& description = field(schema, "description");
-  const json& type = field(schema, "type");
-  if (truthy(description)) {
+  if (const json& description = field(schema, "description"); truthy(description)) {
     out.text("description:");
     out.quoted(plain_text(description));
-    if (truthy(type)) out.text(",");
+    out.text(",");
   }
-  if (truthy(type)) write_type(type, out);
-  out.text("}");
+  if (is_type(schema, "OBJECT")) {
+    out.text("type:");
+    out.quoted("OBJECT");
+    out.text("}");
+  }
 }
 
 // The text is call syntax by agreement, so the quotes in it are quotes. Nothing else in it is control.

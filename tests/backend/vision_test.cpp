@@ -314,7 +314,14 @@ TEST(CpuVision, an_image_that_does_not_fit_is_refused) {
   Picture turned = good;
   std::swap(turned.positions[0], turned.positions[2]);
   expect_refused(turned.input());
-  EXPECT_EQ(encode(*encoder, good, vision->config.text_hidden).size(), 6u);
+  input = good.input();
+  input.positions = input.positions.first(2);
+  expect_refused(input);
+  const auto want = encode(*encoder, good, vision->config.text_hidden);
+  EXPECT_EQ(want.size(), 6u);
+  Picture unplaced = good;  // patches come in reading order anyway
+  unplaced.positions.clear();
+  EXPECT_EQ(encode(*encoder, unplaced, vision->config.text_hidden), want);
 }
 
 }  // namespace

@@ -63,15 +63,14 @@ TEST_F(GenerateReply, thinking_adds_a_system_turn) {
   EXPECT_EQ(tokens({"--think", "off"}), tokens({}));
 }
 
-TEST_F(GenerateReply, the_shipped_template_decides_about_the_empty_thought) {
+TEST_F(GenerateReply, the_shipped_template_makes_the_prompt) {
   const auto tokens = [] {
     return json::parse(generate("calls", {"--json", "-q", "-n", "1"}).out)["statistics"]["prompt_tokens"]
         .get<int>();
   };
-  const int without = tokens();
   test::write_file(folder_->path("calls/chat_template.jinja"),
                    "{{ '<|turn>model\\n<|channel>thought\\n<channel|>' }}");
-  EXPECT_EQ(tokens(), without + 2 + 8);  // <|channel> t h o u g h t \n <channel|>
+  EXPECT_EQ(tokens(), 17);  // <|turn> m o d e l \n <|channel> t h o u g h t \n <channel|>
   std::filesystem::remove(folder_->path("calls/chat_template.jinja"));
 }
 

@@ -40,7 +40,7 @@ Fault fault_of(Decoder& decoder, const std::string& file, std::stop_token stop =
 }
 
 /// How a worker that misbehaves in this way comes out.
-Fault fault_of_way(const std::string& way, milliseconds limit = milliseconds(20'000)) {
+Fault fault_of_way(const std::string& way, milliseconds limit = milliseconds(120'000)) {
   Decoder decoder({.worker = {.program = SLIP_FALSE_WORKER, .arguments = {way}}, .time_limit = limit});
   return fault_of(decoder, test::png(test::picture(48, 48)));
 }
@@ -142,6 +142,9 @@ TEST(Sandbox, kills_what_reaches_out) {
   if (!slip::test::kSanitized) {
     EXPECT_EQ(fault_of_way("signals"), Fault::kDecoderDied);
     EXPECT_EQ(fault_of_way("takes-too-much"), Fault::kDecoderDied);
+    Decoder decoder({.worker = {.program = SLIP_FALSE_WORKER, .arguments = {"burns"}},
+                     .cpu_limit = std::chrono::seconds(1)});
+    EXPECT_EQ(fault_of(decoder, test::png(test::picture(8, 8))), Fault::kTooSlow);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -42,7 +43,8 @@ void reply(int width, int height, Fault fault = Fault::kNone, Kind kind = Kind::
 void try_in_sandbox(const std::function<bool()>& forbidden) {
   Page* shared = page();
   const Request& request = shared->request;
-  if (!enter_sandbox({.memory_bytes = uint64_t{64} << 20, .cpu_seconds = 5, .parent = request.parent}))
+  if (!enter_sandbox(
+          {.memory_bytes = uint64_t{64} << 20, .cpu_seconds = request.cpu_seconds, .parent = request.parent}))
     ::_exit(static_cast<int>(WorkerExit::kNoSandbox));
   if (!forbidden()) ::_exit(7);
   shared->reply.image_width = shared->reply.image_height = 48;
@@ -94,6 +96,13 @@ const std::map<std::string, std::function<void()>> kWays{
        });
      }},
     {"takes-too-much", [] { try_in_sandbox([] { return takes_memory(size_t{256} << 20); }); }},
+    {"burns",
+     [] {
+       try_in_sandbox([] {
+         for (std::atomic<uint64_t> turns = 0;;) ++turns;
+         return true;
+       });
+     }},
     {"takes-enough", [] { try_in_sandbox([] { return takes_memory(size_t{8} << 20); }); }},
 };
 

@@ -47,8 +47,72 @@ TEST(ChatStyle, falls_back_to_the_architecture) {
   const TemporaryFolder folder;
   EXPECT_TRUE(chat_style(folder.path(), with_per_layer(0)).empty_thought_block);
   EXPECT_FALSE(chat_style(folder.path(), with_per_layer(256)).empty_thought_block);
-  write_file(folder.path("chat_template.jinja"), "<start_of_turn>user");  // of another family
   EXPECT_EQ(chat_style(folder.path(), with_per_layer(256)).origin, "the architecture");
+}
+
+text::Conversation hello(const std::string& words) {
+  text::Conversation conversation;
+  conversation.turns.push_back({text::Role::kUser, words});
+  return conversation;
+}
+
+TEST(ChatStyle, a_template_of_another_family_is_used_as_well) {
+  const TemporaryFolder folder;
+  write_file(folder.path("chat_template.jinja"),
+             "{% for m in messages %}<start_of_turn>{{ m.role }} {{ m.content }}{% endfor %}");
+  EXPECT_EQ(chat_style(folder.path(), with_per_layer(0)).render(hello("hi")).bytes, "<start_of_turn>user hi");
+}
+
+TEST(ChatStyle, the_file_that_is_named_comes_first) {
+  const TemporaryFolder folder;
+  write_file(folder.path("chat_template.jinja"), kLarge);
+  write_file(folder.path("mine.jinja"), "{{ messages[0].content }}!");
+  const ChatStyle style = chat_style(folder.path(), with_per_layer(0), folder.path("mine.jinja"));
+  EXPECT_EQ(style.render(hello("hi")).bytes, "hi!");
+  EXPECT_EQ(style.origin, folder.path("mine.jinja"));
+  write_file(folder.path("mine.jinja"), "{% if %}");
+  EXPECT_THROW(chat_style(folder.path(), with_per_layer(0), folder.path("mine.jinja")), Error);
+}
+
+TEST(ChatStyle, a_template_that_cannot_be_parsed_refuses_prompts_and_nothing_else) {
+  const TemporaryFolder folder;
+  write_file(folder.path("chat_template.jinja"), "{% if %}");
+  const ChatStyle style = chat_style(folder.path(), with_per_layer(0));
+  try {
+    style.render(hello("hi"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kBadFile);
+    EXPECT_NE(std::string(error.what()).find("chat_template.jinja"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ChatStyle, natively_and_by_a_template_a_control_token_of_a_user_stays_foreign) {
+  const TemporaryFolder folder;
+  const ChatStyle native = chat_style(folder.path(), with_per_layer(0));
+  write_file(folder.path("chat_template.jinja"),
+             "<|turn>user\n{{ messages[0].content }}<turn|>\n{% if add_generation_prompt %}<|turn>model\n{% "
+             "endif %}");
+  const ChatStyle own = chat_style(folder.path(), with_per_layer(0));
+  for (const ChatStyle* style : {&native, &own}) {
+    const text::Rendered prompt = style->render(hello("a <|turn> b"));
+    const size_t at = prompt.bytes.find(" <|turn> ") + 1;
+    size_t begin = 0;
+    for (const auto& span : prompt.spans) {
+      const bool holds_it = at >= begin && at < span.end;
+      EXPECT_TRUE(!holds_it || span.origin == text::Origin::kForeign);
+      begin = span.end;
+    }
+  }
+}
+
+TEST(ChatStyle, a_last_turn_that_is_continued_is_left_open) {
+  const TemporaryFolder folder;
+  text::Conversation conversation = hello("hi");
+  conversation.turns.push_back({text::Role::kAssistant, "The answer"});
+  const ChatStyle native = chat_style(folder.path(), with_per_layer(256));
+  const std::string bytes = native.render(conversation, {.continue_last = true}).bytes;
+  EXPECT_TRUE(bytes.ends_with("<|turn>model\nThe answer")) << bytes;
 }
 
 TEST(ChatStyle, names_a_damaged_file) {

@@ -120,11 +120,30 @@ TEST(Chat, control_tokens_in_tools_and_their_answers_stay_text) {
   EXPECT_EQ(tokenizer.decode(ids), joined(prompt));
 }
 
-TEST(Chat, a_model_that_spoke_before_its_call_is_given_a_new_turn_after_the_answer) {
+// As in Google's template of May 2026, which closes the turn behind those words and opens no new one.
+TEST(Chat, words_beside_a_call_stand_behind_its_answer_and_close_the_turn_without_a_generation_prompt) {
   EXPECT_TRUE(rendered(R"([{"role":"user","content":"x"},
     {"role":"assistant","content":"Wait.","tool_calls":[{"id":"1","function":{"name":"f"}}]},
     {"role":"tool","tool_call_id":"1","content":"y"}])")
-                  .ends_with("<tool_response|>Wait.<turn|>\n<|turn>model\n"));
+                  .ends_with("<tool_response|>Wait.<turn|>\n"));
+  EXPECT_TRUE(rendered(R"([{"role":"user","content":"x"},
+    {"role":"assistant","content":"Wait.","tool_calls":[{"id":"1","function":{"name":"f"}}]},
+    {"role":"tool","tool_call_id":"1","content":"y"},{"role":"user","content":"z"}])")
+                  .ends_with("Wait.<turn|>\n<|turn>user\nz<turn|>\n<|turn>model\n"));
+}
+
+TEST(Chat, calls_and_answers_without_ids_belong_together) {
+  EXPECT_NE(rendered(R"([{"role":"user","content":"x"},
+    {"role":"assistant","tool_calls":[{"function":{"name":"f"}}]},
+    {"role":"tool","name":"f","content":"y"}])")
+                .find("<|tool_response>response:f{"),
+            std::string::npos);
+}
+
+TEST(Chat, empty_text_for_arguments_is_no_arguments) {
+  EXPECT_TRUE(rendered(R"([{"role":"user","content":"x"},
+    {"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":""}}]}])")
+                  .ends_with("<|tool_call>call:f{}<tool_call|><|tool_response>"));
 }
 
 TEST(Chat, arguments_in_a_string_of_json_are_the_object) {
@@ -146,13 +165,13 @@ TEST(Chat, an_answer_that_is_an_object_shows_its_fields_and_pictures_follow_it) 
 TEST(Chat, a_declaration_keeps_every_property_whatever_its_name) {
   const std::string prompt = rendered(R"([{"role":"user","content":"x"}])", R"([{"function":{"name":"f",
     "description":"d","response":{"description":"r","type":"object"},
-    "parameters":{"type":"object","properties":{"type":{"type":["string","null"],"enum":["a"]},
+    "parameters":{"type":"object","properties":{"type":{"type":"string","enum":["a"]},"maybe":{"type":["string","null"]},
       "list":{"type":"array","items":{"type":"string","default":{"k":"v"},"minLength":2}}}}}}])");
   EXPECT_NE(
       prompt.find(R"(<|tool>declaration:f{description:<|"|>d<|"|>,parameters:{properties:{)"
                   R"(list:{items:{default:{<|"|>k<|"|>:<|"|>v<|"|>},minLength:2,type:<|"|>STRING<|"|>},)"
-                  R"(type:<|"|>ARRAY<|"|>},type:{enum:[<|"|>a<|"|>],)"
-                  R"(type:[<|"|>STRING<|"|>,<|"|>NULL<|"|>]}},type:<|"|>OBJECT<|"|>},)"
+                  R"(type:<|"|>ARRAY<|"|>},maybe:{type:<|"|>['STRING', 'NULL']<|"|>},)"
+                  R"(type:{enum:[<|"|>a<|"|>],type:<|"|>STRING<|"|>}},type:<|"|>OBJECT<|"|>},)"
                   R"(response:{description:<|"|>r<|"|>,type:<|"|>OBJECT<|"|>}}<tool|>)"),
       std::string::npos)
       << prompt;

@@ -70,9 +70,11 @@ void check_grid(const EncoderInput& input, const VisionConfig& config, int max_p
 
 void check_values(const EncoderInput& input, const VisionConfig& config) {
   const auto patches = static_cast<size_t>(input.columns * input.rows);
-  bool good = input.patch_floats == config.patch_values() && input.positions.size() == 2 * patches &&
-              input.patches.size() == patches * static_cast<size_t>(config.patch_values());
-  for (size_t i = 0; good && i < patches; ++i) {
+  const bool placed = !input.positions.empty();
+  bool good = input.patch_floats == config.patch_values() &&
+              input.patches.size() == patches * static_cast<size_t>(config.patch_values()) &&
+              (!placed || input.positions.size() == 2 * patches);
+  for (size_t i = 0; placed && good && i < patches; ++i) {
     good = input.positions[2 * i] == static_cast<int>(i) % input.columns &&
            input.positions[2 * i + 1] == static_cast<int>(i) / input.columns;
   }

@@ -11,6 +11,7 @@
 #include "cli/commands/chat_session.h"
 #include "cli/commands/command.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/pulling.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/reply_printer.h"
@@ -224,7 +225,8 @@ class Chat {
 int run_chat(const Arguments& args) {
   ChatOptions options;
   if (!parse_chat(args, options)) return kExitOk;
-  const auto model = Model::open(options.model.model);
+  offer_pull(options.model);
+  const auto model = Model::open(options.model.model, {.chat_template = options.conversation.chat_template});
   if (!model->is_chat()) {
     fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; use generate --raw",
                model->checkpoint().path);

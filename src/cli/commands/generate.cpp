@@ -9,6 +9,7 @@
 #include "cli/commands/generate_batch.h"
 #include "cli/commands/generate_options.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/pulling.h"
 #include "cli/terminal/draft_colours.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
@@ -91,7 +92,9 @@ int run_generate(const Arguments& args) {
   if (options.batch()) return generate_batch(options);
   const std::string text = read_text({options.prompt, options.file}, "-p PROMPT, -f FILE or a pipe");
 
-  const auto model = Model::open(options.model.model, {.tokenizer = !options.ids});
+  offer_pull(options.model);
+  const auto model = Model::open(
+      options.model.model, {.tokenizer = !options.ids, .chat_template = options.conversation.chat_template});
   const ReplyForm form = form_of(options, *model);
   const session::Prompt prompt = make_prompt(options, *model, text, form);
   model->require_room(prompt.size(), options.lengths.context);

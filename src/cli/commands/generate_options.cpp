@@ -33,7 +33,6 @@ void add_output_options(Parser& parser, GenerateOptions& options) {
 }
 
 void add_batch_options(Parser& parser, GenerateOptions& options) {
-  parser.group("Many prompts");
   parser.text({"--prompts", "FILE", "lines of JSON with a \"prompt\" or \"messages\" each; see docs/cli.md"},
               options.prompts);
   parser.text({"--output", "FILE", "where the lines of answers go (default: the standard output)"},

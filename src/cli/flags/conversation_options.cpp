@@ -9,6 +9,8 @@ void add_conversation_options(Parser& parser, ConversationOptions& options) {
                 {"on", "off"}, options.think);
   parser.choice({"--show-thinking", "WHEN", "print its thoughts: on, off, or auto: on a terminal (default)"},
                 {"auto", "on", "off"}, options.show_thinking);
+  parser.text({"--chat-template", "FILE", "a Jinja template in place of the model's own"},
+              options.chat_template);
 }
 
 bool shows_thinking(const ConversationOptions& options, bool terminal) {

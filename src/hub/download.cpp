@@ -1,0 +1,549 @@
+#include "hub/download.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "checkpoint/json_text.h"
+#include "hub/download_job.h"
+
+namespace slip::hub {
+namespace {
+
+using net::Duration;
+using net::Time;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint64_t kLongestPiece = 16 * kBlock;
+constexpr uint64_t kMostAhead = 128 * kBlock;
+constexpr uint64_t kUnmarkedPerConnection = 4 * kBlock;
+constexpr uint64_t kSyncPerConnection = 2 * kBlock;
+constexpr auto kSyncInterval = milliseconds(500);
+constexpr auto kProgressInterval = milliseconds(200);
+constexpr auto kRatePeriod = seconds(5);
+constexpr auto kBodyPause = seconds(1);
+constexpr int kMostTries = 5;          // without a new byte
+constexpr int kMostWholeRestarts = 5;  // of a server without ranges
+constexpr int kMostRateWaits = 20;
+constexpr int kSlowShare = 10;  // a connection that gets less than a tenth of the median is replaced
+constexpr size_t kLongestErrorBody = 16384;
+constexpr auto kTurn = milliseconds(50);
+
+/// Why a reply was not taken.
+enum class Fault {
+  kNone,
+  kNoRanges,    // 200 where a part was asked for
+  kWrongRange,  // another part than was asked for
+  kWrongSize,   // the body has another length than the file
+  kStatus,      // an error status
+};
+
+using Jobs = std::vector<std::unique_ptr<DownloadJob>>;
+
+uint64_t unmarked_of(const Jobs& jobs) {
+  uint64_t bytes = 0;
+  for (const auto& job : jobs) bytes += job->unmarked;
+  return bytes;
+}
+
+/// One of the connections: at most one piece and one transfer.
+struct Stream : net::Receiver {
+  DownloadJob* job = nullptr;
+  Piece piece;
+  uint64_t position = 0;
+  const Jobs* all_jobs = nullptr;
+  uint64_t most_unmarked = 0;
+  uint64_t* fetched = nullptr;
+
+  net::HttpClient::Id id = 0;
+  bool running = false, ended = false, paused = false, fresh = false;
+  net::End end;
+  net::Reply reply;
+  Fault fault = Fault::kNone;
+  std::string error_body;
+  net::Url url;
+  int generation = 0;
+  uint64_t start_position = 0;
+  bool asked_range = false;
+
+  int tries = 0, rate_waits = 0;
+  Time due{};           // nothing before it
+  Time sample_start{};  // of the rate
+  uint64_t sample_bytes = 0;
+  double rate = -1;  // bytes a second over the last sample; negative = not known yet
+
+  bool on_head(const net::Reply& head) override;
+  net::Flow on_body(std::span<const std::byte> bytes) override;
+  void on_end(const net::End& how) override {
+    end = how;
+    running = false;
+    ended = true;
+  }
+  Fault check_head() const;
+};
+
+Fault Stream::check_head() const {
+  const std::string* length = reply.find("content-length");
+  const std::string* encoding = reply.find("content-encoding");
+  const bool encoded = encoding != nullptr && *encoding != "identity";
+  // What the reply says its body has; without a word, or where it is compressed, the body itself tells.
+  const auto announces = [&](uint64_t wanted) {
+    return length == nullptr || encoded || parse_number(*length).value_or(wanted + 1) == wanted;
+  };
+  if (reply.status == 206) {
+    const std::string* text = reply.find("content-range");
+    const auto range = text == nullptr ? std::nullopt : parse_content_range(*text);
+    const bool right = asked_range && range && range->begin == position && range->end == piece.end &&
+                       range->total == job->size() && !encoded;
+    if (!right) return Fault::kWrongRange;
+    return announces(piece.end - position) ? Fault::kNone : Fault::kWrongSize;
+  }
+  if (reply.status == 200) {
+    if (asked_range) return Fault::kNoRanges;
+    return announces(job->size()) ? Fault::kNone : Fault::kWrongSize;
+  }
+  return Fault::kStatus;
+}
+
+bool Stream::on_head(const net::Reply& head) {
+  reply = head;
+  fault = check_head();
+  if (fault == Fault::kNone) job->denials = 0;
+  return fault == Fault::kNone || fault == Fault::kStatus;
+}
+
+net::Flow Stream::on_body(std::span<const std::byte> bytes) {
+  if (fault == Fault::kStatus) {
+    const size_t room = kLongestErrorBody - error_body.size();
+    error_body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
+    return error_body.size() < kLongestErrorBody ? net::Flow::kMore : net::Flow::kStop;
+  }
+  if (bytes.size() > piece.end - position) {
+    fault = Fault::kWrongSize;
+    return net::Flow::kStop;
+  }
+  if (unmarked_of(*all_jobs) + bytes.size() > most_unmarked) {
+    paused = true;
+    return net::Flow::kPause;
+  }
+  job->write(position, bytes);
+  const uint64_t from = position;
+  position += bytes.size();
+  sample_bytes += bytes.size();
+  job->unmarked += bytes.size();
+  *fetched += bytes.size();
+  job->received(from, position);
+  return net::Flow::kMore;
+}
+
+class Downloader {
+ public:
+  Downloader(Api& api, Files& files, const std::vector<DownloadFile>& wanted, const DownloadOptions& options,
+             Listener& listener)
+      : api_(api),
+        client_(api.client()),
+        listener_(listener),
+        connections_(std::clamp(options.connections, 1, 64)),
+        piece_(std::clamp<uint64_t>(kMostAhead / 2 / static_cast<uint64_t>(connections_) / kBlock * kBlock,
+                                    kBlock, kLongestPiece)),
+        hasher_([this] { client_.wake(); }),
+        keeper_([this] { client_.wake(); }) {
+    for (const DownloadFile& file : wanted) {
+      jobs_.push_back(std::make_unique<DownloadJob>(file, files, hasher_, keeper_));
+      progress_.push_back({file.repository, file.file.path, file.file.size, 0, false});
+    }
+    for (int i = 0; i < connections_; ++i) {
+      Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
+      stream.all_jobs = &jobs_;
+      stream.most_unmarked = kUnmarkedPerConnection * static_cast<uint64_t>(connections_);
+      stream.fetched = &fetched_;
+    }
+  }
+  ~Downloader() {
+    for (auto& stream : streams_) {
+      if (stream->running) client_.stop(stream->id);
+    }
+  }
+
+  void run();
+
+ private:
+  Time now() const { return client_.clock().now(); }
+  bool all_done() const {
+    return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->done(); });
+  }
+  void turn();
+  void assign(Stream& stream);
+  void start(Stream& stream);
+  void handle_end(Stream& stream);
+  void handle_fault(Stream& stream);
+  void handle_status(Stream& stream);
+  void fetch_whole(DownloadJob& job);
+  void retry(Stream& stream, Duration pause, const std::string& why);
+  void finish_piece(Stream& stream);
+  void drop(Stream& stream);
+  void replace_slow();
+  void sync_jobs(bool all);
+  void resume_paused();
+  void report(bool last);
+  void wait();
+  uint64_t ahead() const;
+  /// Bytes that are marked now, or will be fetched again.
+  static void forget(DownloadJob& job, uint64_t bytes) { job.unmarked -= std::min(bytes, job.unmarked); }
+  [[noreturn]] void give_up(const Stream& stream, const std::string& why);
+
+  Api& api_;
+  net::HttpClient& client_;
+  Listener& listener_;
+  const int connections_;
+  const uint64_t piece_;
+  uint64_t fetched_ = 0;
+  Jobs jobs_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<FileProgress> progress_;
+  Time last_sync_{}, last_report_{}, last_sample_{};
+  std::vector<std::pair<Time, uint64_t>> history_;  // of fetched_, for the rate
+  // Last: their threads use all of the above.
+  Background hasher_, keeper_;
+};
+
+uint64_t Downloader::ahead() const {
+  uint64_t bytes = 0;
+  for (const auto& job : jobs_) bytes += job->ahead_of_hash();
+  return bytes;
+}
+
+void Downloader::give_up(const Stream& stream, const std::string& why) {
+  const RemoteFile& file = stream.job->wanted().file;
+  fail(ErrorKind::kRuntime,
+       "{}: {} cannot be downloaded from {}: {}; what came is kept, so run the command again",
+       stream.job->wanted().repository, checkpoint::in_quotes(file.path), stream.url.host,
+       scrub(why, api_.environment().token));
+}
+
+void Downloader::run() {
+  try {
+    while (!all_done()) turn();
+  } catch (...) {
+    // What came is worth a sync: the next run begins there.
+    for (auto& stream : streams_) {
+      if (stream->running) client_.stop(stream->id);
+      stream->running = false;
+    }
+    try {
+      keeper_.drain();
+      sync_jobs(true);
+      keeper_.drain();
+    } catch (const std::exception&) {
+      // the first fault is the one to tell
+    }
+    throw;
+  }
+  report(true);
+}
+
+void Downloader::turn() {
+  api_.check_cancelled();
+  hasher_.collect();
+  keeper_.collect();
+  for (auto& stream : streams_) {
+    if (stream->ended) handle_end(*stream);
+  }
+  for (auto& job : jobs_) job->advance();
+  for (auto& stream : streams_) {
+    if (stream->job == nullptr) assign(*stream);
+    if (stream->job != nullptr && !stream->running && !stream->ended && stream->due <= now()) start(*stream);
+  }
+  sync_jobs(false);
+  resume_paused();
+  replace_slow();
+  report(false);
+  wait();
+}
+
+void Downloader::assign(Stream& stream) {
+  const uint64_t taken = ahead();
+  const uint64_t room = taken < kMostAhead ? kMostAhead - taken : 0;
+  for (auto& job : jobs_) {
+    if (job->whole && std::any_of(streams_.begin(), streams_.end(),
+                                  [&](const auto& other) { return other->job == job.get(); })) {
+      continue;  // it has its one connection
+    }
+    const auto piece =
+        job->whole ? job->take(job->size() + kBlock, job->size() + kBlock) : job->take(piece_, room);
+    if (!piece) continue;
+    stream.job = job.get();
+    stream.piece = *piece;
+    stream.position = piece->begin;
+    stream.tries = stream.rate_waits = 0;
+    stream.due = Time{};
+    return;
+  }
+}
+
+void Downloader::start(Stream& stream) {
+  DownloadJob& job = *stream.job;
+  if (!job.address) {
+    const net::Url address = api_.locate(job.wanted().repository, job.wanted().commit, job.wanted().file);
+    if (!job.address) {
+      job.address = address;
+      ++job.generation;
+    }
+    if (stream.job == nullptr || stream.running) return;  // what happened meanwhile took its piece
+  }
+  stream.url = *job.address;
+  stream.generation = job.generation;
+  stream.fault = Fault::kNone;
+  stream.error_body.clear();
+  stream.reply = {};
+  stream.start_position = stream.position;
+  stream.asked_range = stream.position > 0 || stream.piece.end < job.size();
+  net::Request request{.url = stream.url.text, .headers = api_.headers_for(stream.url)};
+  if (stream.asked_range) request.range = net::ByteRange{stream.position, stream.piece.end};
+  request.pace.silence = api_.environment().silence;
+  request.fresh_connection = stream.fresh;
+  stream.fresh = false;
+  stream.running = true;
+  stream.paused = false;
+  stream.sample_start = now();
+  stream.sample_bytes = 0;
+  stream.rate = -1;
+  stream.id = client_.start(request, stream);
+}
+
+void Downloader::finish_piece(Stream& stream) {
+  stream.job = nullptr;
+}
+
+/// Gives up what the connection was to fetch; the bytes of a block begun do not count.
+void Downloader::drop(Stream& stream) {
+  if (stream.job == nullptr) return;
+  if (stream.running) client_.stop(stream.id);
+  stream.running = stream.ended = stream.paused = false;
+  if (stream.position < stream.piece.end) {
+    const uint64_t block_start = std::max(stream.position / kBlock * kBlock, stream.piece.begin);
+    forget(*stream.job, stream.position - block_start);
+    stream.job->give_back({block_start, stream.piece.end});
+  }
+  stream.job = nullptr;
+}
+
+void Downloader::handle_end(Stream& stream) {
+  stream.ended = false;
+  if (stream.job == nullptr) return;
+  if (stream.position > stream.start_position) stream.tries = stream.rate_waits = 0;
+  if (stream.position == stream.piece.end && stream.fault == Fault::kNone) return finish_piece(stream);
+  handle_fault(stream);
+}
+
+void Downloader::handle_fault(Stream& stream) {
+  DownloadJob& job = *stream.job;
+  const auto length = [&] {
+    const std::string* text = stream.reply.find("content-length");
+    const std::string* type = stream.reply.find("content-type");
+    return fmt::format("the reply has {} bytes of type {}, not the {} that belong there",
+                       text == nullptr ? "too many" : fit_for_message(*text),
+                       type == nullptr ? "unknown" : fit_for_message(*type),
+                       stream.asked_range ? stream.piece.end - stream.start_position : job.size());
+  };
+  switch (stream.fault) {
+    case Fault::kNoRanges: return fetch_whole(job);
+    case Fault::kWrongRange:
+      job.address.reset();
+      return retry(stream, kBodyPause, "the reply is another part of the file than was asked for");
+    case Fault::kWrongSize:
+      if (++job.wrong_sizes > 1) give_up(stream, length());
+      job.address.reset();
+      if (stream.asked_range) return retry(stream, kBodyPause, length());
+      // What came of it cannot be trusted either.
+      drop(stream);
+      return job.restart();
+    case Fault::kStatus: return handle_status(stream);
+    case Fault::kNone: break;
+  }
+  stream.fresh = true;
+  using net::Outcome;
+  switch (stream.end.outcome) {
+    case Outcome::kNoAuthorities:
+    case Outcome::kBadCertificate:
+    case Outcome::kProxy:
+    case Outcome::kForbidden: api_.fail_end(stream.end, stream.url);
+    case Outcome::kDone: return retry(stream, kBodyPause, "the reply ended before the file did");
+    case Outcome::kSilent:
+    case Outcome::kTooSlow:
+      // The address may lead to a server that is ill; the hub may know a better one.
+      job.address.reset();
+      return retry(stream, kBodyPause, stream.end.message);
+    default: return retry(stream, kBodyPause, stream.end.message);
+  }
+}
+
+void Downloader::handle_status(Stream& stream) {
+  DownloadJob& job = *stream.job;
+  const int status = stream.reply.status;
+  const Subject subject{job.wanted().repository, job.wanted().commit, job.wanted().file.path};
+  if (may_pass(status)) {
+    const auto wait = status == 429 ? wanted_wait(stream.reply) : std::nullopt;
+    if (wait && stream.rate_waits < kMostRateWaits) {
+      ++stream.rate_waits;
+      listener_.on_notice(
+          fmt::format("the server limits how often it is asked; waiting {} s", wait->count()));
+      stream.due = now() + *wait;
+      return;
+    }
+    const auto pause = pause_before(stream.tries);
+    if (!pause) api_.fail_reply(stream.reply, stream.error_body, stream.url, subject);
+    return retry(stream, *pause, fmt::format("status {}", status));
+  }
+  if (const std::string* range = stream.reply.find("content-range"); status == 416 && range != nullptr) {
+    const auto total = parse_unsatisfied_range(*range);
+    if (total && *total != job.size()) {
+      give_up(stream, fmt::format("its size there is {} bytes, not {}", *total, job.size()));
+    }
+  }
+  if (stream.generation != job.generation || !job.address) {
+    stream.due = Time{};  // another connection found out first, and has a new address already
+    return;
+  }
+  // An address expires after about an hour: a new one is asked for once.
+  if (!is_redirect(status) && ++job.denials > 1) {
+    if (status == 401 || status == 403 || status == 404) {
+      const std::string words = fit_for_message(stream.error_body);
+      if (api_.headers_for(stream.url).empty()) {
+        give_up(stream, fmt::format("status {}{}{}", status, words.empty() ? "" : ": ", words));
+      }
+    }
+    api_.fail_reply(stream.reply, stream.error_body, stream.url, subject);
+  }
+  job.address.reset();
+  retry(stream, Duration::zero(), fmt::format("status {}", status));
+}
+
+/// The server knows no ranges: one connection fetches the file from its start.
+void Downloader::fetch_whole(DownloadJob& job) {
+  for (auto& stream : streams_) {
+    if (stream->job == &job) drop(*stream);
+  }
+  if (++job.whole_restarts > kMostWholeRestarts) {
+    fail(ErrorKind::kRuntime,
+         "{}: the server of {} sends only whole files, and the connection broke {} times",
+         job.wanted().repository, checkpoint::in_quotes(job.wanted().file.path), kMostWholeRestarts);
+  }
+  job.restart();
+  job.whole = true;
+}
+
+void Downloader::retry(Stream& stream, Duration pause, const std::string& why) {
+  if (++stream.tries > kMostTries) give_up(stream, why);
+  stream.due = now() + pause;
+  if (stream.tries > 1) {
+    listener_.on_notice(fmt::format("{}: {}; trying again", stream.url.host,
+                                    scrub(fit_for_message(why), api_.environment().token)));
+  }
+}
+
+/// Replaces connections that get much less than the others.
+void Downloader::replace_slow() {
+  const Time time = now();
+  std::vector<double> rates;
+  for (auto& stream : streams_) {
+    if (!stream->running || stream->paused) continue;
+    if (const Duration passed = time - stream->sample_start; passed >= kRatePeriod) {
+      stream->rate =
+          static_cast<double>(stream->sample_bytes) / std::chrono::duration<double>(passed).count();
+      stream->sample_start = time;
+      stream->sample_bytes = 0;
+    }
+    if (stream->rate >= 0) rates.push_back(stream->rate);
+  }
+  if (rates.size() < 3) return;
+  std::nth_element(rates.begin(), rates.begin() + static_cast<long>(rates.size() / 2), rates.end());
+  const double median = rates[rates.size() / 2];
+  for (auto& stream : streams_) {
+    if (!stream->running || stream->paused || stream->rate < 0 || stream->rate * kSlowShare >= median)
+      continue;
+    client_.stop(stream->id);
+    stream->running = false;
+    stream->fresh = true;
+    stream->due = Time{};
+  }
+}
+
+void Downloader::sync_jobs(bool all) {
+  uint64_t unsynced = 0;
+  for (const auto& job : jobs_) unsynced += job->unsynced();
+  const Time time = now();
+  const bool paused =
+      std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) { return stream->paused; });
+  const bool due = all || paused || time - last_sync_ >= kSyncInterval ||
+                   unsynced >= kSyncPerConnection * static_cast<uint64_t>(connections_);
+  if (!due) return;
+  last_sync_ = time;
+  for (auto& job : jobs_) {
+    job->sync([at = job.get()](uint64_t bytes) { forget(*at, bytes); });
+  }
+}
+
+void Downloader::resume_paused() {
+  for (auto& stream : streams_) {
+    if (!stream->paused || !stream->running) continue;
+    if (unmarked_of(jobs_) + kBlock > stream->most_unmarked) return;
+    stream->paused = false;
+    stream->sample_start = now();
+    stream->sample_bytes = 0;
+    client_.resume(stream->id);
+  }
+}
+
+void Downloader::report(bool last) {
+  const Time time = now();
+  Progress progress;
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    const bool newly = jobs_[i]->done() && !progress_[i].done;
+    progress_[i].there = jobs_[i]->there();
+    progress_[i].done = jobs_[i]->done();
+    progress.total += progress_[i].size;
+    progress.there += progress_[i].there;
+    if (newly) listener_.on_file_done(progress_[i]);
+  }
+  if (!last && time - last_report_ < kProgressInterval) return;
+  last_report_ = time;
+  history_.emplace_back(time, fetched_);
+  while (history_.size() > 2 && time - history_[1].first >= kRatePeriod) history_.erase(history_.begin());
+  const double passed = std::chrono::duration<double>(time - history_.front().first).count();
+  if (passed > 0) progress.rate = static_cast<double>(fetched_ - history_.front().second) / passed;
+  if (progress.rate > 0)
+    progress.seconds_left = static_cast<double>(progress.total - progress.there) / progress.rate;
+  progress.files = progress_;
+  progress.fetched = fetched_;
+  listener_.on_progress(progress);
+}
+
+void Downloader::wait() {
+  for (const auto& stream : streams_) {
+    if (stream->ended) return;
+  }
+  // With nothing on its way and nothing to hash, only the clock can bring news.
+  Time due = Time::max();
+  bool running = client_.active() > 0;
+  for (const auto& stream : streams_) {
+    if (stream->job != nullptr && !stream->running) due = std::min(due, stream->due);
+  }
+  if (!running && hasher_.idle() && keeper_.idle() && due != Time::max() && due > now()) {
+    if (client_.clock().jump(due)) return;
+  }
+  if (due <= now()) return;
+  client_.poll(kTurn);
+}
+
+}  // namespace
+
+void download(Api& api, Files& files, const std::vector<DownloadFile>& wanted, const DownloadOptions& options,
+              Listener& listener) {
+  if (!wanted.empty()) Downloader(api, files, wanted, options, listener).run();
+}
+
+}  // namespace slip::hub
