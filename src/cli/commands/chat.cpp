@@ -57,6 +57,22 @@ class Chat {
     InterruptGuard guard(InterruptGuard::Second::kCounts);
     Terminal terminal;
     terminal_ = &terminal;
+    read_messages(terminal, guard);
+    terminal_ = nullptr;
+  }
+
+  void talk_in_lines() {
+    for (std::string line; std::getline(std::cin, line);) {
+      InterruptGuard guard(InterruptGuard::Second::kCounts);
+      if (!on_line(line, guard)) return;
+    }
+  }
+
+  /// Of the last thing that was refused; kExitOk when nothing was.
+  int refused() const { return refused_; }
+
+ private:
+  void read_messages(Terminal& terminal, InterruptGuard& guard) {
     bool warned = false;
     while (true) {
       std::string line;
@@ -72,17 +88,6 @@ class Chat {
     }
   }
 
-  void talk_in_lines() {
-    for (std::string line; std::getline(std::cin, line);) {
-      InterruptGuard guard(InterruptGuard::Second::kCounts);
-      if (!on_line(line, guard)) return;
-    }
-  }
-
-  /// Of the last thing that was refused; kExitOk when nothing was.
-  int refused() const { return refused_; }
-
- private:
   /// False when it is time to leave.
   bool on_line(const std::string& line, InterruptGuard& guard) {
     try {
