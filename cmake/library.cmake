@@ -3,14 +3,13 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(SLIP_LIBRARY_ROOMS base tensor model checkpoint kv backend text sample speculate engine session)
+set(SLIP_LIBRARY_ROOMS base net tensor model checkpoint hub kv backend text sample speculate engine session)
 add_library(slipstream_library STATIC)
 set_target_properties(slipstream_library PROPERTIES OUTPUT_NAME slipstream EXPORT_NAME slipstream LINKER_LANGUAGE CXX)
 foreach(room IN LISTS SLIP_LIBRARY_ROOMS)
   target_sources(slipstream_library PRIVATE $<TARGET_OBJECTS:slip_${room}>)
 endforeach()
-set(SLIP_LIBRARY_PRIVATE fmt hwy)
-target_link_libraries(slipstream_library PUBLIC fmt::fmt hwy::hwy Threads::Threads)
+target_link_libraries(slipstream_library PUBLIC fmt::fmt hwy::hwy Threads::Threads CURL::libcurl OpenSSL::Crypto)
 if(SLIP_HAVE_CUDA)
   target_sources(slipstream_library PRIVATE $<TARGET_OBJECTS:slip_cuda>)
   target_link_libraries(slipstream_library PUBLIC CUDA::cudart_static)
@@ -26,6 +25,8 @@ install(EXPORT SlipstreamTargets NAMESPACE Slipstream:: DESTINATION ${package_fo
 configure_package_config_file(cmake/SlipstreamConfig.cmake.in ${PROJECT_BINARY_DIR}/SlipstreamConfig.cmake
                               INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/SlipstreamConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+# Relative, so that an installed tree may be moved.
+file(RELATIVE_PATH SLIP_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/slipstream.pc.in ${PROJECT_BINARY_DIR}/slipstream.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/SlipstreamConfig.cmake ${PROJECT_BINARY_DIR}/SlipstreamConfigVersion.cmake
         DESTINATION ${package_folder})

@@ -18,6 +18,8 @@ file(GLOB templates RELATIVE ${PROJECT_SOURCE_DIR}/src/text ${PROJECT_SOURCE_DIR
 list(TRANSFORM templates REPLACE "\\.cpp$" "")
 slip_less_optimised(text KEEP ${templates} rendered added_tokens bpe detokenizer merge_table tokenizer utf8 vocabulary)
 slip_less_optimised(synth KEEP synthetic_code synthetic_pattern synthetic_tensor)
+slip_less_optimised(net)
+slip_less_optimised(hub)
 slip_less_optimised(session)
 slip_less_optimised(server)
 slip_less_optimised(conformance)

@@ -83,7 +83,7 @@ function(slip_room_tests room)
     string(APPEND rest ":${filter}")
   endwhile()
   string(REGEX REPLACE "^:" "-" rest "${rest}")
-  slip_test(${room} ${room}_tests LABELS ${ARG_LABEL} FILTER ${rest} CORES ${ARG_CORES})
+  slip_test(${room} ${room}_tests LABELS ${ARG_LABEL} FILTER ${rest} CORES ${ARG_CORES} SHARDS ${ARG_SHARDS})
 endfunction()
 
 # Tests are compiled with less optimisation than what they test: most of a test runs once.

@@ -1,6 +1,7 @@
 # Cross-compiling for arm64 Linux with Debian's compiler. Libraries come from the foreign architecture:
 #   dpkg --add-architecture arm64 && apt-get update
-#   apt-get install g++-aarch64-linux-gnu libfmt-dev:arm64 libhwy-dev:arm64 qemu-user
+#   apt-get install g++-aarch64-linux-gnu qemu-user libfmt-dev:arm64 libhwy-dev:arm64 \
+#     libjpeg-dev:arm64 libpng-dev:arm64 libwebp-dev:arm64 libgif-dev:arm64 libseccomp-dev:arm64
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

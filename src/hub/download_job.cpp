@@ -12,7 +12,7 @@ namespace {
 
 // Blocks that one task of the hash takes: a task is not interrupted, so it must not take long.
 constexpr uint64_t kBlocksPerTask = 16;
-constexpr size_t kHashBuffer = size_t{256} << 10;
+constexpr size_t kHashBuffer = size_t{64} << 10;
 
 Digest::Kind kind_of(const RemoteFile& file) {
   return file.large ? Digest::Kind::kSha256 : Digest::Kind::kGitBlob;

@@ -63,10 +63,10 @@ text::jinja::Moment local_time() {
   return text::jinja::Moment(std::chrono::seconds(now + there.tm_gmtoff));
 }
 
-text::Rendered rendered_natively(const std::vector<text::Segment>& segments) {
+text::Rendered rendered_natively(const std::vector<text::PromptPart>& parts) {
   text::Rendered rendered;
-  for (const text::Segment& segment : segments)
-    rendered.append(segment.text, segment.is_control ? text::Origin::kTemplate : text::Origin::kForeign);
+  for (const text::PromptPart& part : parts)
+    rendered.append(part.text, part.is_control ? text::Origin::kTemplate : text::Origin::kForeign);
   return rendered;
 }
 

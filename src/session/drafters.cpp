@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/human.h"
 #include "checkpoint/draft_kind.h"
-#include "checkpoint/hub.h"
+#include "hub/local.h"
 #include "checkpoint/requantise.h"
 #include "speculate/dflash.h"
 #include "speculate/mtp.h"
@@ -52,7 +52,7 @@ void open_dflash(Drafters& drafters, const std::string& folder, const DraftOptio
 
 void open_named(Drafters& drafters, const std::string& name, const DraftOptions& options,
                 const checkpoint::Checkpoint& target) {
-  const std::string folder = checkpoint::resolve_model(name);
+  const std::string folder = hub::resolve_model(name);
   switch (checkpoint::kind_of_draft_folder(folder)) {
     case DraftKind::kAssistant:
       if (options.kind == Drafting::kDflash)
@@ -86,8 +86,8 @@ Drafters open_drafters(const DraftOptions& options, const std::string& model, co
   if (options.kind != Drafting::kSuffix) {
     for (const std::string& name : options.models) open_named(drafters, name, options, target);
     if (options.models.empty()) {
-      std::string found = checkpoint::find_assistant(model);
-      if (found.empty()) found = checkpoint::find_assistant(folder);
+      std::string found = hub::find_assistant(model);
+      if (found.empty()) found = hub::find_assistant(folder);
       if (!found.empty()) {
         open_assistant(drafters, found, options, target);
         assistant_origin = "found for the model, ";

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "checkpoint/hub.h"
+#include "hub/local.h"
 #include "session/default_model.h"
 #include "session/delta_queue.h"
 #include "session/device.h"
@@ -13,7 +13,7 @@
 
 namespace slip::session {
 std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
-  const std::string folder = name.empty() ? default_model() : checkpoint::resolve_model(name);
+  const std::string folder = name.empty() ? default_model() : hub::resolve_model(name);
   auto model = std::make_unique<Model>(checkpoint::open(folder));
   model->name_ = name.empty() ? folder : name;
   model->folder_ = folder;

@@ -48,7 +48,7 @@ class Renderer {
   Renderer(std::span<const Turn> turns, std::span<const Tool> tools, const PromptOptions& options)
       : turns_(turns), tools_(tools), options_(options) {}
 
-  std::vector<Segment> render() {
+  std::vector<PromptPart> render() {
     out_.control(mark::kBos);
     size_t first = system_turn();
     size_t last_user = 0;
@@ -195,15 +195,15 @@ class Renderer {
   Last last_ = Last::kText;
 };
 
-std::vector<Segment> render(std::span<const Turn> turns, std::span<const Tool> tools,
-                            const PromptOptions& options) {
+std::vector<PromptPart> render(std::span<const Turn> turns, std::span<const Tool> tools,
+                               const PromptOptions& options) {
   if (!options.skip_stray_answers) check_tool_answers(turns);
   return Renderer(turns, tools, options).render();
 }
 
 }  // namespace
 
-std::vector<Segment> render_chat(const Conversation& conversation, PromptOptions options) {
+std::vector<PromptPart> render_chat(const Conversation& conversation, PromptOptions options) {
   return render(conversation.turns, conversation.tools, options);
 }
 

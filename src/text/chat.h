@@ -29,7 +29,7 @@ struct PromptOptions {
 };
 
 /// Throws Error(kUsage) when a tool's answer belongs to no call (see skip_stray_answers).
-std::vector<Segment> render_chat(const Conversation& conversation, PromptOptions options = {});
+std::vector<PromptPart> render_chat(const Conversation& conversation, PromptOptions options = {});
 
 /// For conversations without tools: the prompt as one string, and as token ids.
 std::string render_prompt(std::span<const Turn> turns, PromptOptions options = {});

@@ -4,24 +4,24 @@
 
 namespace slip::text {
 
-std::string joined(const std::vector<Segment>& prompt) {
+std::string joined(const std::vector<PromptPart>& prompt) {
   std::string text;
-  for (const Segment& segment : prompt) text += segment.text;
+  for (const PromptPart& part : prompt) text += part.text;
   return text;
 }
 
-std::vector<int> encode_prompt(const Tokenizer& tokenizer, const std::vector<Segment>& prompt) {
+std::vector<int> encode_prompt(const Tokenizer& tokenizer, const std::vector<PromptPart>& prompt) {
   std::vector<int> ids;
-  for (const Segment& segment : prompt) {
-    if (!segment.is_control) {
-      const std::vector<int> words = tokenizer.encode(segment.text, {.specials = false});
+  for (const PromptPart& part : prompt) {
+    if (!part.is_control) {
+      const std::vector<int> words = tokenizer.encode(part.text, {.specials = false});
       ids.insert(ids.end(), words.begin(), words.end());
       continue;
     }
-    const auto id = tokenizer.id_of(segment.text);
+    const auto id = tokenizer.id_of(part.text);
     if (!id) {
       fail_file("{}: has no token {}, so it cannot write Gemma 4's turns; send the prompt raw instead",
-                tokenizer.name(), segment.text);
+                tokenizer.name(), part.text);
     }
     ids.push_back(*id);
   }

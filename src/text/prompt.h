@@ -13,7 +13,7 @@
 
 namespace slip::text {
 
-struct Segment {
+struct PromptPart {
   std::string text;
   bool is_control = false;
 };
@@ -42,11 +42,11 @@ inline constexpr std::string_view kUnknown = "<unk>";
 
 class PromptWriter {
  public:
-  void control(std::string_view token) { segments_.push_back({std::string(token), true}); }
+  void control(std::string_view token) { parts_.push_back({std::string(token), true}); }
   void text(std::string_view words) {
     if (words.empty()) return;
-    if (segments_.empty() || segments_.back().is_control) segments_.push_back({});
-    segments_.back().text += words;
+    if (parts_.empty() || parts_.back().is_control) parts_.push_back({});
+    parts_.back().text += words;
   }
   /// `words` between the marks that stand for quotes.
   void quoted(std::string_view words) {
@@ -54,17 +54,17 @@ class PromptWriter {
     text(words);
     control(mark::kQuote);
   }
-  std::vector<Segment> take() { return std::move(segments_); }
+  std::vector<PromptPart> take() { return std::move(parts_); }
 
  private:
-  std::vector<Segment> segments_;
+  std::vector<PromptPart> parts_;
 };
 
 /// The prompt as one string, for reading and for tests. Encoding that string with special tokens on would let
 /// spelled-out control tokens through.
-std::string joined(const std::vector<Segment>& prompt);
+std::string joined(const std::vector<PromptPart>& prompt);
 
 /// Throws Error(kBadFile) when the tokenizer lacks one of the control tokens.
-std::vector<int> encode_prompt(const Tokenizer& tokenizer, const std::vector<Segment>& prompt);
+std::vector<int> encode_prompt(const Tokenizer& tokenizer, const std::vector<PromptPart>& prompt);
 
 }  // namespace slip::text

@@ -90,7 +90,7 @@ TEST_F(Drafting, takes_a_named_drafter_and_refuses_one_that_does_not_fit) {
   expect_refused(generate({"--draft-model", model("tiny-dense") + "-assistant"}), 2,
                  "belongs to another model");
   expect_refused(generate({"--draft-model", model("tiny-dense")}), 2, "is a whole Gemma 4 model");
-  expect_refused(generate({"--draft-model", model("nothing")}), 2, "neither a folder nor");
+  expect_refused(generate({"--draft-model", model("nothing")}), 2, "no such folder");
   expect_refused(generate({"--draft-model", model() + "-assistant", "--draft-kind", "dflash"}), 1,
                  "is an assistant");
   expect_refused(generate({"--draft-kind", "dflash"}), 1, "needs --draft-model");

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using slip::text::Conversation;
 using slip::text::PromptOptions;
-using slip::text::Segment;
+using slip::text::PromptPart;
 using slip::text::Tokenizer;
 
 /// All bytes, and Gemma's control tokens.
@@ -33,14 +33,14 @@ Tokenizer make_tokenizer() {
   return Tokenizer::parse(file.dump(), "bytes");
 }
 
-void check_prompt(const std::vector<Segment>& prompt) {
+void check_prompt(const std::vector<PromptPart>& prompt) {
   static const Tokenizer tokenizer = make_tokenizer();
   size_t controls = 0;
   bool after_text = false;
-  for (const Segment& segment : prompt) {
-    fuzz_check(!segment.text.empty() && !(after_text && !segment.is_control));
-    after_text = !segment.is_control;
-    controls += segment.is_control;
+  for (const PromptPart& part : prompt) {
+    fuzz_check(!part.text.empty() && !(after_text && !part.is_control));
+    after_text = !part.is_control;
+    controls += part.is_control;
   }
   size_t special = 0;
   const std::vector<int> ids = slip::text::encode_prompt(tokenizer, prompt);

@@ -11,6 +11,7 @@
 #include "cli/commands/chat_session.h"
 #include "cli/commands/command.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/pulling.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/reply_printer.h"
@@ -56,6 +57,22 @@ class Chat {
     InterruptGuard guard(InterruptGuard::Second::kCounts);
     Terminal terminal;
     terminal_ = &terminal;
+    read_messages(terminal, guard);
+    terminal_ = nullptr;
+  }
+
+  void talk_in_lines() {
+    for (std::string line; std::getline(std::cin, line);) {
+      InterruptGuard guard(InterruptGuard::Second::kCounts);
+      if (!on_line(line, guard)) return;
+    }
+  }
+
+  /// Of the last thing that was refused; kExitOk when nothing was.
+  int refused() const { return refused_; }
+
+ private:
+  void read_messages(Terminal& terminal, InterruptGuard& guard) {
     bool warned = false;
     while (true) {
       std::string line;
@@ -71,17 +88,6 @@ class Chat {
     }
   }
 
-  void talk_in_lines() {
-    for (std::string line; std::getline(std::cin, line);) {
-      InterruptGuard guard(InterruptGuard::Second::kCounts);
-      if (!on_line(line, guard)) return;
-    }
-  }
-
-  /// Of the last thing that was refused; kExitOk when nothing was.
-  int refused() const { return refused_; }
-
- private:
   /// False when it is time to leave.
   bool on_line(const std::string& line, InterruptGuard& guard) {
     try {
@@ -224,6 +230,7 @@ class Chat {
 int run_chat(const Arguments& args) {
   ChatOptions options;
   if (!parse_chat(args, options)) return kExitOk;
+  offer_pull(options.model);
   const auto model = Model::open(options.model.model, {.chat_template = options.conversation.chat_template});
   if (!model->is_chat()) {
     fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; use generate --raw",

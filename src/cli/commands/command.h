@@ -22,6 +22,10 @@ struct Command {
 #define SLIP_COMMANDS(X) \
   X(generate)            \
   X(chat)                \
+  X(pull)                \
+  X(list)                \
+  X(show)                \
+  X(rm)                  \
   X(inspect)             \
   X(tokenize)            \
   X(template)            \

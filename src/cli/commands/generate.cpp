@@ -9,6 +9,7 @@
 #include "cli/commands/generate_batch.h"
 #include "cli/commands/generate_options.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/pulling.h"
 #include "cli/terminal/draft_colours.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
@@ -91,6 +92,7 @@ int run_generate(const Arguments& args) {
   if (options.batch()) return generate_batch(options);
   const std::string text = read_text({options.prompt, options.file}, "-p PROMPT, -f FILE or a pipe");
 
+  offer_pull(options.model);
   const auto model = Model::open(
       options.model.model, {.tokenizer = !options.ids, .chat_template = options.conversation.chat_template});
   const ReplyForm form = form_of(options, *model);

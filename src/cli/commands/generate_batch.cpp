@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/commands/batch_prompts.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/pulling.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/report_text.h"
@@ -174,6 +175,7 @@ engine::EngineOptions engine_options(const GenerateOptions& options, int paralle
 }  // namespace
 
 int generate_batch(const GenerateOptions& options) {
+  offer_pull(options.model);
   const auto model = Model::open(options.model.model, {.chat_template = options.conversation.chat_template});
   const std::vector<BatchPrompt> prompts = read_prompts(*options.prompts, *model);
   for (const BatchPrompt& prompt : prompts)

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/hub.h"
+#include "hub/local.h"
 #include "session/default_model.h"
 
 namespace slip::cli {
@@ -18,7 +18,7 @@ std::string default_model_note(const ModelOptions& options) {
 }
 
 std::string model_folder(const ModelOptions& options) {
-  return options.model.empty() ? session::default_model() : checkpoint::resolve_model(options.model);
+  return options.model.empty() ? session::default_model() : hub::resolve_model(options.model);
 }
 
 }  // namespace slip::cli
