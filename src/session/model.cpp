@@ -11,6 +11,19 @@
 #include "text/chat.h"
 
 namespace slip::session {
+namespace {
+
+/// Takes the end of the last turn away.
+void leave_open(std::vector<text::Segment>& segments) {
+  const auto is_end = [](const text::Segment& segment) {
+    return segment.is_control && segment.text == text::mark::kTurnEnd;
+  };
+  if (segments.size() < 2 || !is_end(segments[segments.size() - 2]))
+    fail_usage("the last turn cannot be continued: it must be an assistant's, and no tool call");
+  segments.resize(segments.size() - 2);
+}
+
+}  // namespace
 
 std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
   const std::string folder = name.empty() ? default_model() : checkpoint::resolve_model(name);
@@ -45,8 +58,10 @@ Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& 
                checkpoint_->path);
   }
   text::PromptOptions how = chat_.prompt(options.thinking);
-  how.add_generation_prompt = options.add_generation_prompt;
-  return Prompt(text::encode_prompt(*tokenizer_, text::render_chat(conversation, how)));
+  how.add_generation_prompt = options.add_generation_prompt && !options.continue_last;
+  std::vector<text::Segment> segments = text::render_chat(conversation, how);
+  if (options.continue_last) leave_open(segments);
+  return Prompt(text::encode_prompt(*tokenizer_, segments));
 }
 
 Prompt Model::raw(std::string_view text, const RawOptions& options) const {

@@ -31,6 +31,8 @@ class EngineThread;
 struct ChatOptions {
   bool thinking = false;
   bool add_generation_prompt = true;
+  /// The last turn, an assistant's, is left open, and the reply goes on where it stops.
+  bool continue_last = false;
 };
 
 class Model {
