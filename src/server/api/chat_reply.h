@@ -1,0 +1,23 @@
+// The answers of POST /v1/chat/completions: as a stream of chunks, and whole.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "server/api/openai_reply.h"
+
+namespace slip::server::api {
+
+struct ChatReplyOptions {
+  ReplyFrame frame;
+  std::vector<text::Tool> tools = {};
+  bool parallel_calls = true;
+  bool logprobs = false;
+  int choices = 1;
+  const text::Tokenizer* tokenizer = nullptr;  // outlives the writer
+};
+
+std::unique_ptr<ReplyWriter> chat_stream(ChatReplyOptions options);
+std::unique_ptr<ReplyWriter> whole_chat(ChatReplyOptions options);
+
+}  // namespace slip::server::api

@@ -1,0 +1,232 @@
+#include "server/api/chat_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/api/error.h"
+#include "server/api/thinking.h"
+
+namespace slip::server::api {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLongestName = 256;
+
+/// What parts of a content are called that are no text, by every client we know.
+struct MediaName {
+  std::string_view type, what, sense;
+};
+constexpr MediaName kMedia[] = {
+    {"image", "image", "see"},        {"image_url", "image", "see"},  {"input_image", "image", "see"},
+    {"video", "video", "see"},        {"video_url", "video", "see"},  {"input_video", "video", "see"},
+    {"audio", "audio", "hear"},       {"audio_url", "audio", "hear"}, {"input_audio", "audio", "hear"},
+    {"document", "document", "read"}, {"file", "document", "read"},   {"input_file", "document", "read"}};
+
+const MediaName* media_of(const json& part) {
+  if (!part.is_object()) return nullptr;
+  const auto type = part.find("type");
+  if (type == part.end() || !type->is_string()) return nullptr;
+  const auto& name = type->get_ref<const std::string&>();
+  const auto found =
+      std::find_if(std::begin(kMedia), std::end(kMedia), [&](const MediaName& m) { return m.type == name; });
+  return found == std::end(kMedia) ? nullptr : found;
+}
+
+/// A part as the conversation's reader knows it. Throws for what this server cannot take in.
+json readable_part(const json& part, bool of_tool, const std::string& where) {
+  if (const MediaName* media = media_of(part)) {
+    if (of_tool)
+      return {{"type", "text"},
+              {"text", fmt::format("[{}: this server cannot {}]", media->what, media->sense)}};
+    fail_unsupported(where, "this server cannot {} a part of type \"{}\" yet; send text", media->sense,
+                     media->type);
+  }
+  if (part.is_object() && part.value("type", json()) == "refusal")  // an assistant's, sent back
+    return {{"type", "text"}, {"text", part.value("refusal", json(""))}};
+  if (part.is_object() && part.value("type", json()) == "text" &&
+      (!part.contains("text") || !part["text"].is_string())) {
+    fail_field(where + ".text", "must be a string");
+  }
+  return part;
+}
+
+/// Checks what the reader of conversations leaves open, and puts parts into words that it knows.
+void prepare_message(json& message, const std::string& where) {
+  if (!message.is_object())
+    fail_field(where, "must be an object with a \"role\", not {}", kind_text(message));
+  const json role = message.value("role", json());
+  if (!role.is_string()) fail_field(where + ".role", "must be a string, not {}", kind_text(role));
+  const auto content = message.find("content");
+  const bool empty = content == message.end() || content->is_null();
+  if (empty && role != "assistant" && role != "model") fail_field(where + ".content", "is missing");
+  if (empty) return;
+  if (content->is_array()) {
+    for (size_t i = 0; i < content->size(); ++i) {
+      (*content)[i] = readable_part((*content)[i], role == "tool", fmt::format("{}.content[{}]", where, i));
+    }
+  } else if (!content->is_string() && role != "tool") {
+    fail_field(where + ".content", "must be a string or a list of parts, not {}", kind_text(*content));
+  }
+}
+
+std::vector<text::Turn> read_turns(const json& body) {
+  const auto found = body.find("messages");
+  if (found == body.end() || found->is_null())
+    fail_field("messages", "is missing; give at least one message");
+  if (!found->is_array()) fail_field("messages", "must be a list, not {}", kind_text(*found));
+  if (found->empty()) fail_field("messages", "is empty; give at least one message");
+  std::vector<text::Turn> turns;
+  turns.reserve(found->size());
+  for (size_t i = 0; i < found->size(); ++i) {
+    const std::string where = fmt::format("messages[{}]", i);
+    json list = json::array({(*found)[i]});
+    prepare_message(list[0], where);
+    try {
+      turns.push_back(std::move(text::read_messages(list).front()));
+    } catch (const Error& error) {
+      // The reader saw a list of one.
+      std::string message = error.what();
+      if (message.starts_with("messages[0]")) message.replace(0, 11, where);
+      throw ApiError(api_error(Error(error.kind(), message)));
+    }
+  }
+  return turns;
+}
+
+// What a call's parser can read back.
+bool is_callable(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return std::isalnum(byte) != 0 || byte >= 0x80 ||
+           std::string_view("_.-:/").find(c) != std::string_view::npos;
+  });
+}
+
+std::vector<text::Tool> read_tools(const Fields& fields) {
+  const json* list = fields.find("tools");
+  if (list == nullptr) return {};
+  if (!list->is_array()) fail_field("tools", "must be a list, not {}", kind_text(*list));
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string where = fmt::format("tools[{}]", i);
+    const json type = Fields((*list)[i], where).has("type") ? (*list)[i]["type"] : json("function");
+    if (type != "function") fail_unsupported(where + ".type", "must be \"function\" on this route");
+  }
+  std::vector<text::Tool> tools;
+  try {
+    tools = text::read_tools(*list);
+  } catch (const Error& error) {
+    throw ApiError(api_error(error));
+  }
+  for (size_t i = 0; i < tools.size(); ++i) {
+    if (is_callable(tools[i].name)) continue;
+    fail_field(fmt::format("tools[{}].function.name", i),
+               "must be 1 to {} letters, digits or _ . - : /, without spaces", kLongestName);
+  }
+  return tools;
+}
+
+void check_named_tool(const json& choice, const std::vector<text::Tool>& tools) {
+  const Fields named(choice, "tool_choice");
+  const std::string type = named.text("type").value_or("");
+  if (type != "function")
+    fail_unsupported("tool_choice.type", "must be \"function\", not '{}'", type.substr(0, 40));
+  const auto function = named.object("function");
+  const std::string name = function ? function->text("name").value_or("") : "";
+  const bool known =
+      std::any_of(tools.begin(), tools.end(), [&](const text::Tool& tool) { return tool.name == name; });
+  if (!known)
+    fail_field("tool_choice.function.name", "there is no tool '{}' among tools", name.substr(0, 80));
+}
+
+/// Takes the tools away where none shall be called.
+void apply_tool_choice(const Fields& fields, std::vector<text::Tool>& tools) {
+  const json* choice = fields.find("tool_choice");
+  if (choice == nullptr) return;
+  if (choice->is_object()) {
+    check_named_tool(*choice, tools);
+  } else if (!choice->is_string()) {
+    fail_field("tool_choice", "must be auto, none, required or a named function, not {}", kind_text(*choice));
+  } else {
+    const auto& word = choice->get_ref<const std::string&>();
+    if (word == "none") tools.clear();
+    if (word == "none" || word == "auto") return;
+    if (word != "required")
+      fail_field("tool_choice", "must be auto, none, required or a named function, not '{}'",
+                 word.substr(0, 40));
+    if (tools.empty()) fail_field("tool_choice", "\"required\" needs at least one entry in tools");
+  }
+  fail_unsupported("tool_choice", "this server cannot force a tool call yet; use \"auto\"");
+}
+
+void read_response_format(const Fields& fields, std::vector<std::string>& warnings) {
+  const auto format = fields.object("response_format");
+  if (!format) return;
+  const std::string type = format->text("type").value_or("");
+  if (type == "text") return;
+  if (type == "json_object") {
+    warnings.push_back("response_format: json_object is not enforced yet; the answer may be no JSON");
+    return;
+  }
+  if (type == "json_schema" || type == "grammar" || type == "regex" || type == "structural_tag") {
+    fail_unsupported("response_format.type", "this server cannot force \"{}\" yet; use json_object or text",
+                     type);
+  }
+  fail_field("response_format.type", "must be text, json_object or json_schema, not '{}'",
+             type.substr(0, 40));
+}
+
+void read_modalities(const Fields& fields) {
+  const json* list = fields.find("modalities");
+  if (list == nullptr) return;
+  if (!list->is_array()) fail_field("modalities", "must be a list, not {}", kind_text(*list));
+  for (const json& one : *list) {
+    if (one != "text") fail_unsupported("modalities", "this server answers in text alone");
+  }
+}
+
+void read_logprobs(const Fields& fields, session::SamplingChoice& sampling) {
+  const bool wanted = fields.boolean_or("logprobs", false);
+  const auto top = fields.integer("top_logprobs", 0, sample::kMaxTopLogprobs);
+  if (top && *top > 0 && !wanted) fail_field("top_logprobs", "needs logprobs to be true");
+  if (wanted) sampling.logprobs = static_cast<int>(top.value_or(0));
+}
+
+}  // namespace
+
+void read_conversation(const json& body, text::Conversation& conversation, session::ChatOptions& options) {
+  const Fields fields(body);
+  conversation.turns = read_turns(body);
+  conversation.tools = read_tools(fields);
+  apply_tool_choice(fields, conversation.tools);
+  options.thinking = read_thinking(fields).value_or(false);
+  options.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
+  options.continue_last = fields.boolean_or("continue_final_message", false);
+  if (options.continue_last && (conversation.turns.back().role != text::Role::kAssistant ||
+                                !conversation.turns.back().calls.empty())) {
+    fail_field("continue_final_message", "the last message must be an assistant's, without tool calls");
+  }
+}
+
+ChatRequest read_chat(const json& body, int vocab) {
+  const Fields fields(body);
+  ChatRequest request{.common = read_generation(fields, vocab)};
+  read_conversation(body, request.conversation, request.options);
+  read_response_format(fields, request.warnings);
+  refuse_forced_forms(fields);
+  if (fields.has("functions")) fail_unsupported("functions", "is the old spelling; use tools");
+  read_modalities(fields);
+  read_logprobs(fields, request.common.generation.sampling);
+  request.parallel_tool_calls = fields.boolean_or("parallel_tool_calls", true);
+  if (request.common.max_tokens && *request.common.max_tokens < 1) {
+    fail_field(fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
+               "must be at least 1, not {}", *request.common.max_tokens);
+  }
+  // A reply that ends before it began helps nobody; the first token is always text, a thought or a call.
+  request.common.generation.min_tokens = std::max(request.common.generation.min_tokens, 1);
+  request.common.generation.form = session::ReplyForm::kChat;
+  return request;
+}
+
+}  // namespace slip::server::api

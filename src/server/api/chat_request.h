@@ -1,0 +1,30 @@
+// ChatRequest: the body of POST /v1/chat/completions, read and checked: a conversation, how it is rendered, and how the
+// answer is made. Nothing that was sent is dropped silently and answered anyway.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "server/api/generation_fields.h"
+#include "session/model.h"
+#include "text/conversation.h"
+
+namespace slip::server::api {
+
+struct ChatRequest {
+  GenerationFields common;
+  text::Conversation conversation = {};  // its tools are empty with tool_choice "none"
+  session::ChatOptions options = {};
+  bool parallel_tool_calls = true;
+  std::vector<std::string> warnings = {};  // for the answer: what was asked and is not enforced
+};
+
+/// Throws ApiError.
+ChatRequest read_chat(const nlohmann::json& body, int vocab);
+
+/// The messages, tools and prompt options alone, for routes that only render. Throws ApiError.
+void read_conversation(const nlohmann::json& body, text::Conversation& conversation,
+                       session::ChatOptions& options);
+
+}  // namespace slip::server::api

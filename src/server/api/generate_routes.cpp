@@ -1,0 +1,185 @@
+// The routes that generate: from a body to requests of the engine and the writer of their answer.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kv/page_key.h"
+#include "server/api/chat_reply.h"
+#include "server/api/chat_request.h"
+#include "server/api/completion_reply.h"
+#include "server/api/completion_request.h"
+#include "server/api/service_call.h"
+#include "session/build_info.h"
+
+namespace slip::server::api {
+
+using nlohmann::json;
+
+/// What a route made of its body.
+struct Service::Job {
+  GenerationFields common;
+  std::vector<session::Prompt> prompts = {};
+  std::vector<std::string> warnings = {};
+  std::string prefix = "chatcmpl";  // of the answer's id
+  std::string object = "chat.completion", chunk = "chat.completion.chunk";
+  bool no_answer = false;
+  std::function<std::unique_ptr<ReplyWriter>(ReplyFrame frame)> writer = {};
+};
+
+namespace {
+
+/// Names the loaded model to whoever asks for another.
+void check_model(const ModelCard& card, const json& body) {
+  const std::string name = Fields(body).text("model").value_or("");
+  if (card.answers_to(name)) return;
+  throw ApiError(
+      404, "model_not_found",
+      fmt::format("there is no model '{}' here; this server runs '{}'", name.substr(0, 200), card.id()),
+      "model");
+}
+
+/// Most tokens that may follow the prompt.
+int64_t room_for(const session::Prompt& prompt, int context, int request_tokens) {
+  const auto most = static_cast<size_t>(request_tokens > 0 ? std::min(request_tokens, context) : context);
+  if (prompt.size() == 0)
+    throw ApiError(400, "invalid_value", "the prompt is empty; give at least one token", "prompt");
+  if (prompt.size() >= most) {
+    throw ApiError(400, "context_length_exceeded",
+                   fmt::format("prompt is too long: {} tokens > {} maximum", prompt.size(), most - 1),
+                   "messages");
+  }
+  return static_cast<int64_t>(most - prompt.size());
+}
+
+Json seed_json(const GenerationFields& common, uint64_t seed) {
+  return common.negative_seed ? Json(static_cast<int64_t>(seed)) : Json(seed);
+}
+
+std::optional<double> shorter(std::optional<double> asked, double limit) {
+  if (limit <= 0) return asked;
+  return std::min(asked.value_or(limit), limit);
+}
+
+}  // namespace
+
+void Service::generate(Call& call, Job job) {
+  GenerationFields& common = job.common;
+  session::Generation& generation = common.generation;
+  const int most = options_.answer_tokens > 0 ? options_.answer_tokens : session::kDefaultMaxTokens;
+  const int64_t asked = common.max_tokens.value_or(most);
+  // Pages are one key's own; the salt is nobody's where there is neither key nor salt.
+  if (!call.request.key.empty() || !common.cache_salt.empty())
+    generation.salt = kv::salt_of(call.request.key + '\n' + common.cache_salt);
+
+  Answer::Plan plan{.exchange = call.exchange, .path = call.request.path};
+  double prompt_tokens = 0, answer_tokens = 0;
+  const int least = generation.min_tokens;
+  for (const session::Prompt& prompt : job.prompts) {
+    const int64_t room = room_for(prompt, card_->context(), options_.limits.request_tokens);
+    generation.max_tokens = static_cast<int>(std::min(asked, room));
+    generation.min_tokens = std::min(least, generation.max_tokens);
+    prompt_tokens += static_cast<double>(prompt.size());
+    for (int choice = 0; choice < common.choices; ++choice) {
+      generation.choice = choice;
+      plan.requests.push_back(model_->request(prompt, generation));
+      if (!generation.sampling.seed) generation.sampling.seed = plan.requests.back().sampling.seed;
+      answer_tokens += generation.max_tokens;
+    }
+  }
+
+  const std::string& id = call.request.id;
+  ReplyFrame frame{
+      .id = fmt::format("{}-{}", job.prefix, id.substr(id.find('-') + 1)),
+      .object = common.stream ? job.chunk : job.object,
+      .model = card_->id(),
+      .fingerprint = fmt::format("slip-{}-{}", session::build_version(), card_->fingerprint().substr(0, 8)),
+      .created = std::time(nullptr),
+      .seed = seed_json(common, *generation.sampling.seed),
+      .warnings = job.warnings,
+      .include_usage = common.include_usage};
+  plan.writer = job.writer(std::move(frame));
+  plan.record = {.id = id,
+                 .route = call.route,
+                 .key = call.request.key,
+                 .stream = common.stream,
+                 .choices = common.choices,
+                 .max_tokens = generation.max_tokens,
+                 .generated = true,
+                 .no_answer = job.no_answer};
+  plan.deadline_s = shorter(common.deadline_s, options_.limits.deadline_s);
+  plan.on_token_time = [this](double seconds) { metrics_->token_time(seconds); };
+
+  const Newcomer newcomer{.replies = static_cast<int>(plan.requests.size()),
+                          .prompt_tokens = prompt_tokens,
+                          .deadline_s = plan.deadline_s};
+  const uint64_t place = roster_.enter(replies_->load(), newcomer, answer_tokens);
+  plan.on_done = [this, place](const RequestRecord& record) {
+    note(record);
+    roster_.leave(place);
+  };
+  try {
+    roster_.seat(place, Answer::start({*replies_, workers_, timers_}, std::move(plan)));
+  } catch (...) {
+    roster_.leave(place);
+    throw;
+  }
+  call.generating = true;
+  for (const std::string& warning : job.warnings) say(fmt::format("{} warning: {}", id, warning));
+}
+
+void Service::chat(Call& call) {
+  const json body = parse_body(call.request.body);
+  check_model(*card_, body);
+  ChatRequest chat = read_chat(body, model_->config().vocab);
+  Job job{.common = std::move(chat.common), .warnings = std::move(chat.warnings)};
+  job.prompts.push_back(model_->prompt(chat.conversation, chat.options));
+  job.writer = [&](ReplyFrame frame) {
+    ChatReplyOptions options{.frame = std::move(frame),
+                             .tools = std::move(chat.conversation.tools),
+                             .parallel_calls = chat.parallel_tool_calls,
+                             .logprobs = job.common.generation.sampling.logprobs.has_value(),
+                             .choices = job.common.choices,
+                             .tokenizer = &model_->tokenizer()};
+    return job.common.stream ? chat_stream(std::move(options)) : whole_chat(std::move(options));
+  };
+  generate(call, std::move(job));
+}
+
+void Service::complete(Call& call) {
+  const json body = parse_body(call.request.body);
+  check_model(*card_, body);
+  CompletionRequest completion = read_completion(body, model_->config().vocab);
+  const text::Tokenizer& tokenizer = model_->tokenizer();
+  const bool spelled = completion.common.generation.form == session::ReplyForm::kSpelled;
+  Job job{.common = std::move(completion.common),
+          .prefix = "cmpl",
+          .object = "text_completion",
+          .chunk = "text_completion",
+          .no_answer = completion.no_answer};
+  CompletionReplyOptions options{.echo = completion.echo,
+                                 .answer = !completion.no_answer,
+                                 .spelled = spelled,
+                                 .logprobs = job.common.generation.sampling.logprobs.value_or(-1),
+                                 .tokenizer = &tokenizer};
+  for (auto& prompt : completion.prompts) {
+    std::string echo;
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      job.prompts.push_back(model_->raw(*text, completion.raw));
+      if (completion.echo) echo = *text;
+    } else {
+      auto& ids = std::get<std::vector<int>>(prompt);
+      if (completion.echo) echo = tokenizer.decode(ids, {.skip_specials = !spelled});
+      job.prompts.emplace_back(std::move(ids));
+    }
+    options.echoes.insert(options.echoes.end(), static_cast<size_t>(job.common.choices), echo);
+  }
+  options.replies = options.echoes.size();
+  const bool stream = job.common.stream;
+  job.writer = [&options, stream](ReplyFrame frame) {
+    options.frame = std::move(frame);
+    return stream ? completion_stream(std::move(options)) : whole_completion(std::move(options));
+  };
+  generate(call, std::move(job));
+}
+
+}  // namespace slip::server::api

@@ -1,0 +1,29 @@
+// JSON as this server writes it: keys in the order they were put in, and no byte that is not UTF-8.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "server/http/exchange.h"
+
+namespace slip::server::api {
+
+using Json = nlohmann::ordered_json;
+
+inline std::string to_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Appends a server-sent event without a name.
+inline void append_event(std::string& out, const Json& value) {
+  out += "data: ";
+  out += to_text(value);
+  out += "\n\n";
+}
+
+inline void respond_json(http::Exchange& exchange, const Json& value, int status = 200) {
+  exchange.respond(status, {{"Content-Type", "application/json"}}, to_text(value));
+}
+
+}  // namespace slip::server::api
