@@ -1,0 +1,395 @@
+// Chat: the same message, streamed and whole, however the model's tokens come.
+#include "server/api_fixture.h"
+
+namespace slip::server::api {
+namespace {
+
+constexpr const char* kChat = "/v1/chat/completions";
+
+json weather_tools() {
+  return json::parse(
+      R"([{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
+      "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "zip": {"type": "string"}}}}},
+      {"type": "function", "function": {"name": "ping"}}])");
+}
+
+/// Replies as models write them, with what must become of them.
+struct Recorded {
+  const char* name;
+  const char* reply;
+  const char* content;
+  const char* reasoning;
+  std::vector<std::pair<const char*, const char*>> calls;  // name and arguments
+  const char* finish;
+};
+
+const std::vector<Recorded>& recorded() {
+  static const std::vector<Recorded> all{
+      {"text", "hello there", "hello there", "", {}, "stop"},
+      {"half characters", "a\xC3\xA9 \xF0\x9F\x98\x80 z", "a\xC3\xA9 \xF0\x9F\x98\x80 z", "", {}, "stop"},
+      {"thought", "<|channel>thought\nlet me see\n<channel|>yes", "yes", "let me see", {}, "stop"},
+      {"call",
+       "<|tool_call>call:get_weather{city:<|\"|>sao paulo<|\"|>,days:3}<tool_call|>",
+       "",
+       "",
+       {{"get_weather", R"({"city":"sao paulo","days":3})"}},
+       "tool_calls"},
+      {"two calls",
+       "<|tool_call>call:get_weather{city:<|\"|>a<|\"|>}<tool_call|><|tool_call>call:ping{}<tool_call|>",
+       "",
+       "",
+       {{"get_weather", R"({"city":"a"})"}, {"ping", "{}"}},
+       "tool_calls"},
+      {"thought, words, call",
+       "<|channel>thought\nhm\n<channel|>i look<|tool_call>call:ping{}<tool_call|>",
+       "i look",
+       "hm",
+       {{"ping", "{}"}},
+       "tool_calls"},
+      {"number where a string is asked for",
+       "<|tool_call>call:get_weather{zip:123,days:<|\"|>4<|\"|>}<tool_call|>",
+       "",
+       "",
+       {{"get_weather", R"({"zip":"123","days":4})"}},
+       "tool_calls"},
+      {"braces and quotes in a string",
+       "<|tool_call>call:get_weather{city:<|\"|>a}\"{b\\<|\"|>}<tool_call|>",
+       "",
+       "",
+       {{"get_weather", R"({"city":"a}\"{b\\"})"}},
+       "tool_calls"},
+      {"missing end of a call", "<|tool_call>call:ping{}", "", "", {{"ping", "{}"}}, "tool_calls"},
+      {"malformed opener", "<|tool_call>:ping(", "<|tool_call>:ping(", "", {}, "stop"},
+      {"only a thought",
+       "<|channel>thought\nall in here\n<channel|>",
+       "all in here",
+       "all in here",
+       {},
+       "stop"},
+  };
+  return all;
+}
+
+void expect_message(const json& message, const Recorded& expected) {
+  EXPECT_EQ(message["content"], expected.content);
+  EXPECT_EQ(message["reasoning_content"], expected.reasoning);
+  EXPECT_EQ(message["reasoning"], expected.reasoning) << "both names carry it";
+  EXPECT_EQ(message["finish_reason"], expected.finish);
+  ASSERT_EQ(message["calls"].size(), expected.calls.size());
+  for (size_t i = 0; i < expected.calls.size(); ++i) {
+    EXPECT_EQ(message["calls"][i]["name"], expected.calls[i].first);
+    EXPECT_EQ(message["calls"][i]["arguments"], expected.calls[i].second);
+  }
+}
+
+TEST(Chat, users_12_a_recorded_reply_is_the_same_message_at_every_split_streamed_and_not) {
+  Server server;
+  for (const Recorded& expected : recorded()) {
+    SCOPED_TRACE(expected.name);
+    server.says(expected.reply);
+    const size_t tokens = scripted_model().tokenizer().encode(expected.reply).size() + 1;
+    json body = chat({{"tools", weather_tools()}});
+    const auto whole = server.ask(kChat, body);
+    ASSERT_EQ(whole->status(), 200) << whole->text();
+    const json message = reshaped(whole->body());
+    expect_message(message["choices"][0], expected);
+    EXPECT_EQ(message["usage"]["completion_tokens"], tokens - 1) << "the stop id does not count";
+
+    body["stream"] = true;
+    body["stream_options"] = {{"include_usage", true}};
+    // Every place at which a round may end, with rounds of 1 to 8 tokens before it.
+    for (size_t cut = 1; cut < tokens; ++cut) {
+      for (const size_t width : {size_t{1}, size_t{3}, size_t{8}, cut}) {
+        std::vector<size_t> steps(cut / width, width);
+        if (cut % width != 0) steps.push_back(cut % width);
+        steps.push_back(tokens);
+        server.says(expected.reply, {.tokens = {}, .steps = std::move(steps)});
+        const auto stream = server.ask(kChat, body);
+        json streamed = assembled(stream->events());
+        for (json* one : {&streamed}) {
+          for (size_t i = 0; i < expected.calls.size(); ++i) (*one)["choices"][0]["calls"][i].erase("id");
+        }
+        json same = message;
+        for (size_t i = 0; i < expected.calls.size(); ++i) same["choices"][0]["calls"][i].erase("id");
+        ASSERT_EQ(streamed, same) << "cut after " << cut << ", rounds of " << width;
+      }
+    }
+  }
+}
+
+TEST(Chat, a_stream_has_the_parts_that_clients_expect) {
+  Server server;
+  server.says("hi there");
+  const auto stream =
+      server.ask(kChat, chat({{"stream", true}, {"stream_options", {{"include_usage", true}}}}));
+  EXPECT_TRUE(stream->streams());
+  EXPECT_EQ(stream->header("Content-Type"), "text/event-stream; charset=utf-8");
+  EXPECT_EQ(stream->header("Cache-Control"), "no-cache");
+  EXPECT_EQ(stream->header("X-Accel-Buffering"), "no");
+  const auto events = stream->events();
+  ASSERT_GE(events.size(), 4u);
+  EXPECT_EQ(events.back(), "[DONE]");
+  const json& first = events.front();
+  EXPECT_EQ(first["object"], "chat.completion.chunk");
+  EXPECT_TRUE(first["id"].get<std::string>().starts_with("chatcmpl-"));
+  EXPECT_TRUE(first["created"].is_number_integer());
+  EXPECT_TRUE(first["usage"].is_null());
+  const json& usage = events[events.size() - 2];
+  EXPECT_TRUE(usage["choices"].empty());
+  EXPECT_EQ(usage["usage"]["completion_tokens"], 8);
+  EXPECT_EQ(usage["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  EXPECT_EQ(usage["usage"]["completion_tokens_details"]["reasoning_tokens"], 0);
+  for (const json& event : events) {
+    if (event.is_object()) {
+      EXPECT_EQ(event["id"], first["id"]);
+    }
+  }
+  const auto plain = server.ask(kChat, chat({{"stream", true}}));
+  EXPECT_EQ(plain->text().find("\"usage\""), std::string::npos) << "only who asks gets a usage chunk";
+}
+
+TEST(Chat, a_call_that_max_tokens_cuts_is_dropped_at_every_place) {
+  Server server;
+  const std::string reply = "ok<|tool_call>call:get_weather{city:<|\"|>rome<|\"|>}<tool_call|>";
+  const size_t tokens = scripted_model().tokenizer().encode(reply).size();
+  for (size_t most = 3; most < tokens; ++most) {
+    server.says(reply);
+    for (const bool stream : {false, true}) {
+      json body = chat({{"tools", weather_tools()}, {"max_tokens", most}, {"stream", stream}});
+      const auto got = server.ask(kChat, body);
+      const json message = (stream ? assembled(got->events()) : reshaped(got->body()))["choices"][0];
+      EXPECT_EQ(message["content"], "ok") << "cut after " << most;
+      EXPECT_TRUE(message["calls"].empty());
+      EXPECT_EQ(message["finish_reason"], "length");
+      EXPECT_EQ(got->text().find("tool_call>"), std::string::npos);
+    }
+  }
+}
+
+TEST(Chat, with_parallel_calls_off_nothing_follows_the_first_call) {
+  Server server;
+  const std::string reply = "<|tool_call>call:ping{}<tool_call|><|tool_call>call:ping{}<tool_call|>and more";
+  for (const bool stream : {false, true}) {
+    server.says(reply, {.tokens = {}, .steps = {8, 8, 8}});
+    const auto got = server.ask(
+        kChat, chat({{"tools", weather_tools()}, {"parallel_tool_calls", false}, {"stream", stream}}));
+    const json message = (stream ? assembled(got->events()) : reshaped(got->body()))["choices"][0];
+    EXPECT_EQ(message["calls"].size(), 1u);
+    EXPECT_EQ(message["content"], "");
+    EXPECT_EQ(message["finish_reason"], "tool_calls");
+  }
+}
+
+TEST(Chat, users_7_max_tokens_is_clamped_and_a_long_prompt_is_refused_with_exact_numbers) {
+  Server server;
+  server.replies.context_size = 64;
+  server.says("hello");
+  const auto prompt = [&](const json& body) {
+    return server.ask("/tokenize", {{"messages", body["messages"]}})->body()["count"].get<int>();
+  };
+  json body = chat({{"max_tokens", 1000000}});
+  const int tokens = prompt(body);
+  EXPECT_EQ(server.ask(kChat, body)->status(), 200);
+  EXPECT_EQ(server.replies.last_max_tokens, 64 - tokens);
+  EXPECT_EQ(server.ask(kChat, chat())->status(), 200);
+  EXPECT_EQ(server.replies.last_max_tokens, 64 - tokens) << "without max_tokens: the room left";
+  EXPECT_EQ(server.ask(kChat, chat({{"max_completion_tokens", 5}, {"max_tokens", 9}}))->status(), 200);
+  EXPECT_EQ(server.replies.last_max_tokens, 5) << "the newer name counts";
+  // One token less than the context is the longest prompt: there must be room for one token.
+  body["messages"][0]["content"] = std::string(static_cast<size_t>(2 + 63 - tokens), 'x');
+  ASSERT_EQ(prompt(body), 63);
+  EXPECT_EQ(server.ask(kChat, body)->status(), 200);
+  body["messages"][0]["content"] = std::string(static_cast<size_t>(2 + 64 - tokens), 'x');
+  const auto refused = server.ask(kChat, body);
+  EXPECT_EQ(refused->status(), 400);
+  EXPECT_EQ(refused->body()["error"]["code"], "context_length_exceeded");
+  EXPECT_EQ(refused->body()["error"]["message"], "prompt is too long: 64 tokens > 63 maximum");
+}
+
+TEST(Chat, the_end_of_the_room_is_a_length) {
+  Server server;
+  server.says("hello world");
+  const auto got = server.ask(kChat, chat({{"max_tokens", 4}}));
+  EXPECT_EQ(got->body()["choices"][0]["message"]["content"], "hell");
+  EXPECT_EQ(got->body()["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(got->body()["usage"]["completion_tokens"], 4);
+}
+
+TEST(Chat, stop_strings_end_the_text_before_them) {
+  Server server;
+  for (const bool stream : {false, true}) {
+    server.says("one two three");
+    const auto got = server.ask(kChat, chat({{"stop", {"two", "xx"}}, {"stream", stream}}));
+    const json message = (stream ? assembled(got->events()) : reshaped(got->body()))["choices"][0];
+    EXPECT_EQ(message["content"], "one ");
+    EXPECT_EQ(message["finish_reason"], "stop");
+  }
+}
+
+TEST(Chat, n_replies_come_with_a_choice_each_and_one_prompt_in_the_usage) {
+  Server server;
+  server.says("abc");
+  for (const bool stream : {false, true}) {
+    const auto got = server.ask(
+        kChat,
+        chat({{"n", 3}, {"seed", 7}, {"stream", stream}, {"stream_options", {{"include_usage", true}}}}));
+    const json all = stream ? assembled(got->events()) : reshaped(got->body());
+    ASSERT_EQ(all["choices"].size(), 3u);
+    for (const json& choice : all["choices"]) EXPECT_EQ(choice["content"], "abc");
+    EXPECT_EQ(all["usage"]["completion_tokens"], 9);
+    EXPECT_EQ(all["usage"]["prompt_tokens"].get<size_t>(), server.replies.last_prompt.size());
+    EXPECT_EQ(server.replies.last_sampling.seed, 9u) << "choice k draws with seed + k";
+  }
+}
+
+TEST(Chat, the_seed_in_use_is_reported) {
+  Server server;
+  server.says("a");
+  EXPECT_EQ(server.ask(kChat, chat({{"seed", 42}}))->body()["seed"], 42);
+  EXPECT_EQ(server.ask(kChat, chat({{"seed", -1}}))->body()["seed"], -1);
+  EXPECT_EQ(server.ask(kChat, chat({{"seed", UINT64_MAX}}))->body()["seed"], UINT64_MAX);
+  const auto fresh = server.ask(kChat, chat({{"n", 2}}));
+  EXPECT_EQ(fresh->body()["seed"].get<uint64_t>() + 1, server.replies.last_sampling.seed);
+}
+
+TEST(Chat, logprobs_have_a_score_for_every_token_of_the_text) {
+  Server server;
+  for (const bool stream : {false, true}) {
+    server.says("<|channel>thought\nx\n<channel|>a\xC3\xA9");
+    const auto got = server.ask(kChat, chat({{"logprobs", true}, {"top_logprobs", 2}, {"stream", stream}}));
+    const json message = (stream ? assembled(got->events()) : reshaped(got->body()))["choices"][0];
+    ASSERT_EQ(message["scores"].size(), 3u) << message;
+    std::string bytes;
+    for (const json& score : message["scores"]) {
+      for (const json& byte : score["bytes"]) bytes += static_cast<char>(byte.get<int>());
+      EXPECT_FLOAT_EQ(score["logprob"].get<float>(), -0.25f);
+      EXPECT_EQ(score["top_logprobs"].size(), 2u);
+    }
+    EXPECT_EQ(bytes, "a\xC3\xA9") << "the scores' bytes are the text's";
+    EXPECT_EQ(message["scores"][0]["token"], "a");
+    EXPECT_EQ(message["scores"][1]["token"], "bytes:\\xc3");
+  }
+  const auto without = server.ask(kChat, chat());
+  EXPECT_TRUE(without->body()["choices"][0]["logprobs"].is_null());
+}
+
+TEST(Chat, timings_say_what_it_cost) {
+  Server server;
+  server.says("abc");
+  const json timings = server.ask(kChat, chat())->body()["timings"];
+  for (const char* name : {"queue_ms", "prompt_ms", "predicted_ms", "tokens_per_pass", "acceptance"})
+    EXPECT_TRUE(timings[name].is_number()) << name;
+  EXPECT_EQ(timings["predicted_n"], 3);
+}
+
+TEST(Chat, json_object_is_answered_with_a_warning_and_a_line_of_log) {
+  Server server;
+  server.says("abc");
+  const auto got = server.ask(kChat, chat({{"response_format", {{"type", "json_object"}}}}));
+  EXPECT_EQ(got->status(), 200);
+  EXPECT_EQ(got->body()["warnings"].size(), 1u);
+  server.settle();
+  int warned = 0;
+  for (const std::string& line : server.log()) warned += line.find("warning") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(warned, 1);
+}
+
+TEST(Chat, users_22_every_spelling_of_thinking_gives_the_prompt_of_one_or_the_other) {
+  Server server;
+  const auto prompt = [&](const json& more) {
+    return server.ask("/apply-template", chat(more))->body()["prompt"].get<std::string>();
+  };
+  const std::string off = prompt({}), on = prompt({{"enable_thinking", true}});
+  ASSERT_NE(off, on);
+  for (const char* effort : {"low", "medium", "high"}) {
+    EXPECT_EQ(prompt({{"reasoning_effort", effort}}), on);
+    EXPECT_EQ(prompt({{"output_config", {{"effort", effort}}}}), on);
+    EXPECT_EQ(prompt({{"reasoning", {{"effort", effort}}}}), on);
+    EXPECT_EQ(prompt({{"think", effort}}), on);
+  }
+  for (const char* type : {"enabled", "adaptive"}) EXPECT_EQ(prompt({{"thinking", {{"type", type}}}}), on);
+  EXPECT_EQ(prompt({{"think", true}}), on);
+  EXPECT_EQ(prompt({{"chat_template_kwargs", {{"enable_thinking", true}}}}), on);
+  EXPECT_EQ(prompt({{"reasoning_effort", "none"}}), off);
+  EXPECT_EQ(prompt({{"think", false}}), off);
+  EXPECT_EQ(prompt({{"thinking", {{"type", "disabled"}}}}), off);
+  EXPECT_EQ(prompt({{"chat_template_kwargs", {{"enable_thinking", false}}}, {"reasoning_effort", "high"}}),
+            off);
+}
+
+TEST(Chat, users_22_an_answer_that_ends_by_itself_is_not_empty) {
+  Server server;
+  server.says("a");
+  server.ask(kChat, chat());
+  EXPECT_EQ(server.replies.last_min_tokens, 1) << "the first token cannot end the reply";
+}
+
+TEST(Chat, users_19_reasoning_is_accepted_back_under_both_names) {
+  Server server;
+  const auto prompt = [&](const char* name) {
+    const json messages = {
+        {{"role", "user"}, {"content", "x"}},
+        {{"role", "assistant"},
+         {"content", ""},
+         {name, "deep thoughts"},
+         {"tool_calls",
+          {{{"id", "c1"}, {"type", "function"}, {"function", {{"name", "ping"}, {"arguments", ""}}}}}}},
+        {{"role", "tool"}, {"tool_call_id", "c1"}, {"content", "pong"}}};
+    const auto got = server.ask("/apply-template", {{"messages", messages}, {"tools", weather_tools()}});
+    EXPECT_EQ(got->status(), 200) << got->text();
+    return got->body()["prompt"].get<std::string>();
+  };
+  EXPECT_NE(prompt("reasoning").find("deep thoughts"), std::string::npos);
+  EXPECT_EQ(prompt("reasoning"), prompt("reasoning_content"));
+  EXPECT_NE(prompt("reasoning").find("call:ping{}"), std::string::npos) << "arguments \"\" count as {}";
+}
+
+TEST(Chat, continue_final_message_leaves_the_last_answer_open) {
+  Server server;
+  const json messages = {{{"role", "user"}, {"content", "x"}},
+                         {{"role", "assistant"}, {"content", "so far"}}};
+  const auto prompt = [&](const json& more) {
+    json body{{"messages", messages}};
+    body.update(more);
+    return server.ask("/apply-template", body)->body()["prompt"].get<std::string>();
+  };
+  EXPECT_TRUE(prompt({{"continue_final_message", true}}).ends_with("so far"));
+  EXPECT_FALSE(prompt(json::object()).ends_with("so far"));
+  const auto refused = server.ask("/apply-template", chat({{"continue_final_message", true}}));
+  EXPECT_EQ(refused->status(), 400);
+}
+
+TEST(Chat, control_tokens_in_messages_stay_text) {
+  Server server;
+  const json body = {{"messages", {{{"role", "user"}, {"content", "<|turn>model<turn|><bos>"}}}}};
+  const auto tokens = server.ask("/tokenize", body)->body()["tokens"].get<std::vector<int>>();
+  const int turn = *scripted_model().tokenizer().id_of("<|turn>");
+  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), turn), 2) << "the user's turn and the model's";
+}
+
+TEST(Chat, media_in_tool_results_become_a_word) {
+  Server server;
+  const json messages = {
+      {{"role", "user"}, {"content", "x"}},
+      {{"role", "assistant"},
+       {"tool_calls", {{{"id", "c1"}, {"function", {{"name", "ping"}, {"arguments", "{}"}}}}}}},
+      {{"role", "tool"},
+       {"tool_call_id", "c1"},
+       {"content", {{{"type", "image_url"}, {"image_url", {{"url", "data:image/png;base64,AA"}}}}}}}};
+  const auto got = server.ask("/apply-template", {{"messages", messages}});
+  ASSERT_EQ(got->status(), 200) << got->text();
+  EXPECT_NE(got->body()["prompt"].get<std::string>().find("[image: this server cannot see]"),
+            std::string::npos);
+}
+
+TEST(Chat, tool_choice_none_takes_the_tools_away) {
+  Server server;
+  const auto prompt = [&](const json& more) {
+    return server.ask("/apply-template", chat(more))->body()["prompt"].get<std::string>();
+  };
+  EXPECT_EQ(prompt({{"tools", weather_tools()}, {"tool_choice", "none"}}), prompt({}));
+  EXPECT_NE(prompt({{"tools", weather_tools()}, {"tool_choice", "auto"}}), prompt({}));
+}
+
+}  // namespace
+}  // namespace slip::server::api
