@@ -5,7 +5,7 @@
 # What the program needs, and what only tests need.
 SLIP_PACKAGES=(
   g++ cmake ninja-build
-  libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev
+  libfmt-dev libhwy-dev nlohmann-json3-dev libcli11-dev libboost-dev prometheus-cpp-dev
 )
 SLIP_TEST_PACKAGES=(
   libgtest-dev

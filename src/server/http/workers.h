@@ -1,0 +1,46 @@
+// Threads that call the handler, in the order requests came. The queue needs no bound of its own: a connection has one
+// request at a time, and connections are bounded.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/http/exchange.h"
+
+namespace slip::server::http {
+
+class Workers {
+ public:
+  /// `failed` hears of a handler that threw; its exchange becomes a 500.
+  using Failed = std::function<void(const Request& request, const std::string& what)>;
+
+  Workers(int threads, Handler handler, Failed failed);
+  ~Workers() { stop(); }
+
+  void post(Request request, std::shared_ptr<Exchange> exchange);
+  /// Ends after the calls that run now; requests still waiting are let go.
+  void stop();
+
+ private:
+  struct Task {
+    Request request;
+    std::shared_ptr<Exchange> exchange;
+  };
+  void run();
+
+  const Handler handler_;
+  const Failed failed_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Task> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace slip::server::http
