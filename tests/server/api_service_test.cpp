@@ -88,8 +88,6 @@ TEST(Service, users_23_answers_to_its_names_and_to_those_of_other_makers_unless_
 }
 
 TEST(Service, users_9_refuses_past_the_queue_and_says_when_to_come_back) {
-  Server server({}, true);
-  server.replies.load_now.sequences = 2;
   Server small(with_queue(1));
   small.replies.load_now.sequences = 1;
   small.says("abc", {.tokens = {}, .pause_at = 1});

@@ -22,6 +22,7 @@ struct Command {
 #define SLIP_COMMANDS(X) \
   X(generate)            \
   X(chat)                \
+  X(serve)               \
   X(pull)                \
   X(list)                \
   X(show)                \

@@ -84,6 +84,8 @@ void Service::properties(Call& call) {
                     {"queue", options_.limits.queue},
                     {"request_tokens", options_.limits.request_tokens},
                     {"deadline_s", options_.limits.deadline_s}};
+  // Drafters that failed are not used any more, and people should see it.
+  body["fallbacks"] = model_->loaded() ? model_->drafter_failures() : std::vector<std::string>();
   respond_json(*call.exchange, body);
 }
 

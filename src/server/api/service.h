@@ -56,7 +56,8 @@ class Service {
   void stop();
 
   size_t active() const { return roster_.size(); }
-  Metrics* metrics() { return metrics_.get(); }
+  /// Of a service with a model.
+  const std::string& model_id() const { return card_->id(); }
 
  private:
   enum class State { kLoading, kReady, kLeaving, kDraining };

@@ -1,0 +1,206 @@
+// serve: the model behind an OpenAI-compatible server, from binding the port to the last answer.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "base/error.h"
+#include "cli/commands/command.h"
+#include "cli/commands/serve_flags.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress_bar.h"
+#include "server/api/service.h"
+#include "server/http/api_keys.h"
+#include "server/http/drain.h"
+#include "server/http/notify.h"
+#include "server/http/server.h"
+#include "server/memory_plan.h"
+#include "session/default_model.h"
+#include "session/model.h"
+
+namespace slip::cli {
+namespace {
+
+using server::ServeOptions;
+using server::api::Service;
+using session::Model;
+namespace http = server::http;
+namespace api = server::api;
+
+constexpr int kCpuSequences = 16;
+constexpr int kGpuSequences = 64;
+
+/// SIGTERM while the model is being loaded.
+struct Interrupted {};
+
+std::string tokens_text(int tokens) {
+  return tokens % 1024 == 0 ? fmt::format("{}k", tokens / 1024) : fmt::format("{}", tokens);
+}
+
+std::string key_text(const ServeOptions& options, const http::Server& server) {
+  if (!options.http.keys.empty()) {
+    return fmt::format("{} {}, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"",
+                       options.http.keys.size(), options.http.keys.size() == 1 ? "key" : "keys");
+  }
+  return server.bound_wide() ? "no key, open to the network" : "no key, loopback only";
+}
+
+std::string blocks_text(const std::string& url, const std::string& id, bool keys) {
+  const std::string key = keys ? "KEY" : "none";
+  const std::string header = keys ? " -H 'Authorization: Bearer KEY'" : "";
+  return fmt::format(
+      "\n  curl {0}/v1/chat/completions -H 'Content-Type: application/json'{3} \\\n"
+      "    -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n"
+      "\n  from openai import OpenAI\n"
+      "  client = OpenAI(base_url=\"{0}/v1\", api_key=\"{2}\")\n"
+      "  print(client.chat.completions.create(model=\"{1}\", messages=[{{\"role\": \"user\", \"content\": "
+      "\"Hello!\"}}]).choices[0].message.content)\n"
+      "\n  ANTHROPIC_BASE_URL={0} ANTHROPIC_AUTH_TOKEN={2} CLAUDE_CODE_ATTRIBUTION_HEADER=0 claude --model "
+      "{1}\n",
+      url, id, key, header);
+}
+
+/// What a person wants to know once it runs.
+std::string start_text(const ServeOptions& options, const http::Server& server, const Model& model,
+                       const server::MemoryPlan& plan, const std::string& id) {
+  std::string text;
+  std::string url = "http://127.0.0.1";
+  for (const std::string& one : server.urls()) {
+    text += fmt::format("listening on {} ({})\n", one, key_text(options, server));
+    if (one.starts_with("http")) url = one;
+  }
+  text += fmt::format("model: {}, context {}\n", id, plan.context);
+  text += fmt::format("device: {}\n", model.device_text());
+  const int example = std::min(plan.context, 1 << 15);
+  text += plan.cache_bytes == ~size_t{0}
+              ? std::string("caches: as much memory as the system gives\n")
+              : fmt::format("caches: {}, room for {} conversations of {}\n", bytes_text(plan.cache_bytes),
+                            plan.conversations(example), tokens_text(example));
+  text += fmt::format("drafting: {}\n", model.drafting_text());
+  return text + blocks_text(url + options.http.base_path, id, !options.http.keys.empty());
+}
+
+/// Everything that lives while the server does, in the order in which it goes.
+class Serving {
+ public:
+  Serving(ServeOptions options, const http::StopSignals& signals)
+      : options_(with_sinks(std::move(options))),
+        signals_(signals),
+        service_(options_.service, timers_),
+        server_(options_.http, service_.handler(), [](std::string_view path, const http::Refusal& refusal) {
+          return api::error_body(path, refusal);
+        }) {}
+  ~Serving() { service_.stop(); }
+
+  /// Listens, so that a taken port is known at once, then loads.
+  void start() {
+    model_ = Model::open(options_.model);
+    const server::MemoryPlan plan =
+        server::plan_memory(model_->checkpoint(), options_.backend,
+                            {.context = options_.context, .cache_bytes = options_.cache_bytes});
+    model_->open_drafters(options_.draft);
+    server_.start();
+    load(plan);
+    replies_ = std::make_unique<api::ModelReplies>(*model_);
+    service_.open(*model_, *replies_);
+    if (!options_.quiet) write_err(start_text(options_, server_, *model_, plan, service_.model_id()));
+    if (server_.bound_wide() && options_.http.keys.empty())
+      write_err("warning: whoever reaches this address may use the model; set --api-key-file\n");
+    notifier_.ready(fmt::format("serving {}", service_.model_id()));
+    watch();
+  }
+
+  /// Until a signal comes; then lets the requests go in order.
+  void run() {
+    constexpr std::chrono::hours kLong{1};
+    while (!signals_.wait(1, kLong)) continue;
+    notifier_.stopping("finishing what runs");
+    if (!options_.quiet) write_err("stopping: finishing what runs; a second signal stops at once\n");
+    http::drain(server_, {.grace = options_.drain_grace,
+                          .timeout = options_.drain_timeout,
+                          .begin = [this] { service_.announce_end(); },
+                          .end_rest = [this] { service_.stop(); },
+                          .at_once = [this] { return signals_.count() > 1; }});
+  }
+
+ private:
+  static ServeOptions with_sinks(ServeOptions options) {
+    const bool quiet = options.quiet;
+    options.service.log = [quiet](std::string_view line) {
+      if (!quiet) write_err(std::string(line) + "\n");
+    };
+    options.http.on_refused = [quiet](const http::RefusedRequest& refused) {
+      if (!quiet)
+        write_err(
+            fmt::format("{} refused {} {}\n", refused.id, refused.refusal.status, refused.refusal.code));
+    };
+    const char* keys = std::getenv("SLIPSTREAM_API_KEY");
+    options.http.keys = http::load_api_keys(options.key_file, keys == nullptr ? "" : keys);
+    if (options.metrics_open) options.http.free_paths.push_back("/metrics");
+    return options;
+  }
+
+  void load(const server::MemoryPlan& plan) {
+    const int sequences = options_.sequences > 0 ? options_.sequences
+                          : plan.cuda            ? kGpuSequences
+                                                 : kCpuSequences;
+    ProgressBar bar("loading");
+    model_->load(
+        {.backend = options_.backend,
+         .draft = options_.draft,
+         .engine = {.context = plan.context, .sequences = sequences, .cache_bytes = plan.cache_bytes},
+         .progress = [&](size_t done, size_t total) {
+           if (signals_.count() > 0) throw Interrupted();
+           bar.update(done, total);
+         }});
+  }
+
+  void watch() {
+    watchdog_ = std::make_unique<http::Watchdog>(
+        notifier_, http::Watchdog::Options{.steps = [this] { return model_->load_now().steps; },
+                                           .busy =
+                                               [this] {
+                                                 const engine::Load load = model_->load_now();
+                                                 return load.running + load.waiting > 0;
+                                               },
+                                           .on_hang =
+                                               [](const std::string& reason) {
+                                                 // Nothing else ends a kernel that hangs.
+                                                 write_err("slipstream: " + reason + "\n");
+                                                 std::_Exit(Error(ErrorKind::kRuntime, "").exit_code());
+                                               },
+                                           .limit = options_.step_limit});
+  }
+
+  const ServeOptions options_;
+  const http::StopSignals& signals_;
+  const http::Notifier notifier_;
+  api::SystemTimers timers_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<api::ModelReplies> replies_;
+  Service service_;
+  http::Server server_;
+  std::unique_ptr<http::Watchdog> watchdog_;
+};
+
+int run_serve(const Arguments& args) {
+  ServeOptions options;
+  if (!parse_serve(args, options)) return kExitOk;
+  if (options.model.empty() && !options.quiet)
+    write_err(fmt::format("no model named: using the demonstration model in {}\n", session::kDefaultModel));
+  const http::StopSignals signals;
+  Serving serving(std::move(options), signals);
+  try {
+    serving.start();
+  } catch (const Interrupted&) {
+    return kExitOk;
+  }
+  serving.run();
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command serve_command{"serve", "Serve a model to OpenAI's clients over HTTP", run_serve};
+
+}  // namespace slip::cli
