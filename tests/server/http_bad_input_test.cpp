@@ -13,8 +13,12 @@ std::string many_headers(int count) {
   return text;
 }
 
-std::string raw(const std::string& head) { return head + "\r\n\r\n"; }
-std::string with(const std::string& headers) { return raw("POST /a HTTP/1.1\r\nHost: localhost\r\n" + headers); }
+std::string raw(const std::string& head) {
+  return head + "\r\n\r\n";
+}
+std::string with(const std::string& headers) {
+  return raw("POST /a HTTP/1.1\r\nHost: localhost\r\n" + headers);
+}
 
 struct Bad {
   const char* name;
@@ -106,7 +110,11 @@ std::vector<Bad> bad_requests() {
       {"gzip, chunked", with("Transfer-Encoding: gzip, chunked") + "0\r\n\r\n", 400},
       {"chunked, identity", with("Transfer-Encoding: chunked, identity") + "0\r\n\r\n", 400},
       {"an unknown coding", with("Transfer-Encoding: xchunked") + "0\r\n\r\n", 400},
-      {"a tab in the coding", with("Transfer-Encoding: \x0b" "chunked") + "0\r\n\r\n", 400},
+      {"a tab in the coding",
+       with("Transfer-Encoding: \x0b"
+            "chunked") +
+           "0\r\n\r\n",
+       400},
       {"chunked in HTTP/1.0",
        raw("POST /a HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked") + "0\r\n\r\n", 400},
       {"a chunk size of letters", chunked + "xyz\r\n", 400},
