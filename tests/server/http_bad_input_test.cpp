@@ -125,6 +125,8 @@ std::vector<Bad> bad_requests() {
       {"no CRLF behind a chunk", chunked + "1\r\nxx\r\n0\r\n\r\n", 400},
       {"a bare line feed behind a size", chunked + "1\nx\n0\n\n" + "\r\n", 400},
       {"a chunk extension without end", chunked + "1;" + std::string(40'000, 'a'), 400},
+      {"a quote over the end of a chunk's line", chunked + "5;a=\"b\r\nhello\r\n0\r\n\r\n", 400},
+      {"a quote over the end of the last chunk's line", chunked + "0;a=\"b\r\n\r\n", 400},
       {"trailers without end", chunked + "0\r\nX: " + std::string(40'000, 'a'), 400},
       {"a Content-Length in the trailers", chunked + "0\r\nContent-Length: 5\r\n\r\n", 400},
   };
