@@ -26,21 +26,22 @@ int place_status(const Access& access, const Ask& ask) {
   return refusal ? refusal->status : 200;
 }
 
-Ask host(const std::string& name) { return {.method = "GET", .headers = {{"Host", name}}}; }
+Ask host(const std::string& name) {
+  return {.method = "GET", .headers = {{"Host", name}}};
+}
 
 TEST(HttpAccess, on_loopback_only_local_and_allowed_hosts_are_answered) {
   Options options;
   options.allowed_hosts = {"Models.Example:8080", "fd00::7"};
   const Access access(options);
-  for (const char* name :
-       {"localhost", "LOCALHOST:8080", "localhost.", "127.0.0.1", "127.0.0.1:99", "[::1]", "[::1]:8080",
-        "models.example", "models.example:1", "[fd00::7]:8080"})
+  for (const char* name : {"localhost", "LOCALHOST:8080", "localhost.", "127.0.0.1", "127.0.0.1:99", "[::1]",
+                           "[::1]:8080", "models.example", "models.example:1", "[fd00::7]:8080"})
     EXPECT_EQ(place_status(access, host(name)), 200) << name;
   for (const char* name : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "notlocalhost",
                            "0.0.0.0", "127.0.0.2", "2130706433", "[::]", "xmodels.example", "127.1", ""})
     EXPECT_EQ(place_status(access, host(name)), 403) << name;
-  for (const char* name : {"localhost:x", "localhost:123456", "a@localhost", "[::1", "::1", "local host", "localhost,evil",
-                           "[::1]x", "[evil]", ":8080", "."})
+  for (const char* name : {"localhost:x", "localhost:123456", "a@localhost", "[::1", "::1", "local host",
+                           "localhost,evil", "[::1]x", "[evil]", ":8080", "."})
     EXPECT_EQ(place_status(access, host(name)), 400) << name;
 }
 
@@ -61,18 +62,18 @@ TEST(HttpAccess, requests_from_pages_of_other_sites_change_nothing) {
     int status;
   };
   const Row rows[] = {
-      {nullptr, nullptr, 200},                           // no browser
+      {nullptr, nullptr, 200},  // no browser
       {"cross-site", nullptr, 403},
       {"same-site", nullptr, 403},
       {"Cross-Site", "http://localhost", 403},
       {"same-origin", nullptr, 200},
-      {"same-origin", "http://evil.example", 200},       // the browser's word on the site is the better one
+      {"same-origin", "http://evil.example", 200},  // the browser's word on the site is the better one
       {"none", nullptr, 200},
-      {"cross-site", "https://app.example", 200},        // what --cors-origin is for
+      {"cross-site", "https://app.example", 200},  // what --cors-origin is for
       {"cross-site", "https://evil.example", 403},
-      {nullptr, "http://localhost:3000", 200},           // the host of Host
-      {nullptr, "http://models.example", 200},           // --allowed-host
-      {nullptr, "https://app.example", 200},             // --cors-origin
+      {nullptr, "http://localhost:3000", 200},  // the host of Host
+      {nullptr, "http://models.example", 200},  // --allowed-host
+      {nullptr, "https://app.example", 200},    // --cors-origin
       {nullptr, "http://app.example", 403},
       {nullptr, "https://app.example:444", 403},
       {nullptr, "https://app.example.evil.example", 403},
@@ -88,7 +89,8 @@ TEST(HttpAccess, requests_from_pages_of_other_sites_change_nothing) {
     if (row.origin) ask.headers.push_back({"Origin", row.origin});
     for (const bool loopback : {true, false}) {
       ask.host_check = loopback;
-      EXPECT_EQ(place_status(access, ask), row.status) << (row.site ? row.site : "-") << ' ' << (row.origin ? row.origin : "-");
+      EXPECT_EQ(place_status(access, ask), row.status)
+          << (row.site ? row.site : "-") << ' ' << (row.origin ? row.origin : "-");
     }
     ask.method = "GET";
     EXPECT_EQ(place_status(access, ask), 200);
@@ -101,7 +103,8 @@ TEST(HttpAccess, keys_are_taken_from_both_headers_and_compared_whole) {
   Options options;
   options.keys = {"first", "second-key"};
   const Access access(options);
-  const auto key = [&](std::vector<Header> headers, const std::string& path = "/v1/models", const std::string& method = "GET") {
+  const auto key = [&](std::vector<Header> headers, const std::string& path = "/v1/models",
+                       const std::string& method = "GET") {
     const Ask ask{.method = method, .path = path, .headers = std::move(headers)};
     return access.key_for(ask.question()).value_or("refused");
   };
@@ -148,7 +151,8 @@ class HttpKeyFile : public testing::Test {
 };
 
 TEST_F(HttpKeyFile, keys_come_from_a_file_and_from_the_environment) {
-  EXPECT_EQ(load_api_keys(file("# keys\r\n\n  one  \r\ntwo\n"), ""), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(load_api_keys(file("# keys\r\n\n  one  \r\ntwo\n"), ""),
+            (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(load_api_keys("", "a, b,,a"), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(load_api_keys(file("one"), "two"), (std::vector<std::string>{"one", "two"}));
   EXPECT_TRUE(load_api_keys("", "").empty());
@@ -173,7 +177,8 @@ TEST(HttpAccess, options_that_are_no_hosts_or_origins_are_refused) {
 
 std::string preflight(const std::string& origin) {
   return "OPTIONS /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: " + origin +
-         "\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: x-one, authorization\r\n\r\n";
+         "\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: x-one, "
+         "authorization\r\n\r\n";
 }
 
 TEST(HttpAccess, a_missing_and_a_wrong_key_get_the_same_answer_before_the_body) {
@@ -198,7 +203,8 @@ TEST(HttpAccess, without_cors_origins_no_page_gets_cors_headers) {
   const Reply reply = test.ask(get("/a", "Origin: https://app.example\r\n"));
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.header("access-control-allow-origin"), "");
-  EXPECT_EQ(test.ask("OPTIONS /a HTTP/1.1\r\nHost: localhost\r\n\r\n").body, "OPTIONS /a? ") << "no preflight";
+  EXPECT_EQ(test.ask("OPTIONS /a HTTP/1.1\r\nHost: localhost\r\n\r\n").body, "OPTIONS /a? ")
+      << "no preflight";
 }
 
 TEST(HttpAccess, pages_of_a_cors_origin_may_ask_and_read_also_refusals) {

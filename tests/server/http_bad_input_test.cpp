@@ -13,8 +13,12 @@ std::string many_headers(int count) {
   return text;
 }
 
-std::string raw(const std::string& head) { return head + "\r\n\r\n"; }
-std::string with(const std::string& headers) { return raw("POST /a HTTP/1.1\r\nHost: localhost\r\n" + headers); }
+std::string raw(const std::string& head) {
+  return head + "\r\n\r\n";
+}
+std::string with(const std::string& headers) {
+  return raw("POST /a HTTP/1.1\r\nHost: localhost\r\n" + headers);
+}
 
 struct Bad {
   const char* name;
@@ -106,7 +110,11 @@ std::vector<Bad> bad_requests() {
       {"gzip, chunked", with("Transfer-Encoding: gzip, chunked") + "0\r\n\r\n", 400},
       {"chunked, identity", with("Transfer-Encoding: chunked, identity") + "0\r\n\r\n", 400},
       {"an unknown coding", with("Transfer-Encoding: xchunked") + "0\r\n\r\n", 400},
-      {"a tab in the coding", with("Transfer-Encoding: \x0b" "chunked") + "0\r\n\r\n", 400},
+      {"a tab in the coding",
+       with("Transfer-Encoding: \x0b"
+            "chunked") +
+           "0\r\n\r\n",
+       400},
       {"chunked in HTTP/1.0",
        raw("POST /a HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked") + "0\r\n\r\n", 400},
       {"a chunk size of letters", chunked + "xyz\r\n", 400},
@@ -117,6 +125,8 @@ std::vector<Bad> bad_requests() {
       {"no CRLF behind a chunk", chunked + "1\r\nxx\r\n0\r\n\r\n", 400},
       {"a bare line feed behind a size", chunked + "1\nx\n0\n\n" + "\r\n", 400},
       {"a chunk extension without end", chunked + "1;" + std::string(40'000, 'a'), 400},
+      {"a quote over the end of a chunk's line", chunked + "5;a=\"b\r\nhello\r\n0\r\n\r\n", 400},
+      {"a quote over the end of the last chunk's line", chunked + "0;a=\"b\r\n\r\n", 400},
       {"trailers without end", chunked + "0\r\nX: " + std::string(40'000, 'a'), 400},
       {"a Content-Length in the trailers", chunked + "0\r\nContent-Length: 5\r\n\r\n", 400},
   };

@@ -27,7 +27,8 @@ std::string parse(RequestParser& parser, const std::string& bytes, size_t cut) {
 
 TEST(HttpParser, every_cut_gives_the_same_request) {
   const std::string request =
-      "\r\nPOST /a?b HTTP/1.1\r\nHost: localhost\r\nX-Empty:\r\nX-Wide:   v  \r\nTransfer-Encoding: Chunked\r\n\r\n"
+      "\r\nPOST /a?b HTTP/1.1\r\nHost: localhost\r\nX-Empty:\r\nX-Wide:   v  \r\nTransfer-Encoding: "
+      "Chunked\r\n\r\n"
       "4\r\nbody\r\n00A;x=\"y\"\r\n0123456789\r\n000\r\nT: u\r\n\r\n";
   for (size_t cut = 0; cut <= request.size(); ++cut) {
     RequestParser parser{Limits{}};

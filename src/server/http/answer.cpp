@@ -35,7 +35,7 @@ void Answer::begin(int status, const std::vector<Header>& headers, const std::st
   ResponseHead head{.status = status,
                     .headers = headers,
                     .more = options_.headers,
-                    .content_length = {},
+
                     .id = options_.id};
   if (body && !has_no_body(status)) head.content_length = body->size();
   head.chunked = chunked_;
@@ -121,8 +121,8 @@ bool Answer::open() const {
 void Answer::on_close(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);
-    if (state_ == State::kComplete) return;
-    if (!left_) {
+    if (state_ == State::kComplete && !lost_) return;
+    if (!lost_) {
       callback_ = std::move(callback);
       return;
     }
@@ -184,6 +184,7 @@ void Answer::leave(bool closed) {
   {
     const std::lock_guard lock(mutex_);
     left_ = true;
+    lost_ = lost_ || state_ != State::kComplete;
     callback = std::exchange(callback_, nullptr);
     if (closed) dropped = std::exchange(wake_, nullptr);
     if (closed) pieces_.clear();

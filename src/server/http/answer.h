@@ -79,7 +79,8 @@ class Answer final : public Exchange, public std::enable_shared_from_this<Answer
   size_t unsent_ = 0;  // here and with the connection
   std::function<void()> wake_, callback_;
   bool woken_ = false;
-  bool left_ = false;
+  bool left_ = false;  // the peer
+  bool lost_ = false;  // before the answer was complete
   bool keep_alive_;
   bool chunked_ = false;
   bool no_body_ = false;

@@ -275,7 +275,7 @@ void Connection::send_head_answer(int status, const std::vector<Header>& headers
                                   bool keep_alive) {
   core_.arriving_bytes -= std::exchange(counted_body_, 0);
   keep_refused_ = keep_alive && head_.keep_alive && !core_.closing->load() && !ended_;
-  ResponseHead head{.status = status, .headers = headers, .more = cors_, .content_length = {}, .id = id_};
+  ResponseHead head{.status = status, .headers = headers, .more = cors_, .id = id_};
   if (!has_no_body(status)) head.content_length = body.size();
   head.close = !keep_refused_;
   head.http11 = head_.http11 || head_.method.empty();

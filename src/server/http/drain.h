@@ -32,9 +32,9 @@ struct DrainPlan {
   std::chrono::milliseconds timeout{60'000};  // then what runs may finish
   std::chrono::milliseconds farewell{2'000};  // then what `end_rest` sends may reach the clients
   int retry_after_seconds = 5;
-  std::function<void()> begin;     // /health and /ready fail from here on
-  std::function<void()> end_rest;  // ends what still runs, with an error event
-  std::function<bool()> at_once;   // asked all along: true skips what is left of the waiting
+  std::function<void()> begin{};     // /health and /ready fail from here on
+  std::function<void()> end_rest{};  // ends what still runs, with an error event
+  std::function<bool()> at_once{};   // asked all along: true skips what is left of the waiting
 };
 
 enum class DrainEnd { kIdle, kEndedRest, kAborted };

@@ -18,12 +18,12 @@ namespace slip::server::http {
 struct ResponseHead {
   int status = 200;
   const std::vector<Header>& headers;
-  const std::vector<Header>& more;         // of the server: CORS
-  std::optional<uint64_t> content_length;  // none: chunked, or to the end of the connection
+  const std::vector<Header>& more;           // of the server: CORS
+  std::optional<uint64_t> content_length{};  // none: chunked, or to the end of the connection
   bool chunked = false;
   bool close = false;
   bool http11 = true;
-  std::string_view id;  // for x-request-id; empty: none
+  std::string_view id{};  // for x-request-id; empty: none
 };
 
 std::string response_head(const ResponseHead& head);
