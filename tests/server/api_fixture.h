@@ -363,7 +363,8 @@ inline session::Model& scripted_model() {
 /// A service over the script.
 class Server {
  public:
-  explicit Server(ServiceOptions options = {}, bool open = true) {
+  explicit Server(ServiceOptions options = {}, bool open = true, int context = 512) {
+    replies.context_size = context;
     options.log = [this](std::string_view line) {
       const std::lock_guard lock(log_mutex_);
       log_.emplace_back(line);
@@ -422,7 +423,7 @@ class Server {
 /// A chat request of one user message.
 inline json chat(json more = json::object()) {
   json body{{"model", ""}, {"messages", {{{"role", "user"}, {"content", "hi"}}}}};
-  body.update(more);
+  if (more.is_object()) body.update(more);
   return body;
 }
 

@@ -285,8 +285,7 @@ TEST(Requests, odd_but_sensible_ones_are_answered) {
 }
 
 TEST(Requests, users_3_large_ones_are_read) {
-  Server server;
-  server.replies.context_size = 10'000'000;
+  Server server({}, true, 10'000'000);
   server.says("a");
   json messages = json::array();
   for (int i = 0; i < 10000; ++i)
@@ -306,8 +305,8 @@ TEST(Requests, users_3_large_ones_are_read) {
   EXPECT_EQ(server.ask(kChat, chat({{"messages", {{{"role", "user"}, {"content", smiles}}}}}))->status(),
             200);
   const std::string letters(2'000'000, 'a');
-  server.replies.context_size = 1000;
-  expect_refusal(server, kCompletions, json{{"prompt", letters}}.dump(), 400);
+  Server small({}, true, 1000);
+  expect_refusal(small, kCompletions, json{{"prompt", letters}}.dump(), 400);
 }
 
 TEST(ToolTypes, values_become_what_the_schema_asks_for_where_nothing_is_lost) {
