@@ -22,9 +22,8 @@ struct PullArguments {
 
 bool parse(const Arguments& args, PullArguments& options) {
   Parser parser(pull_command, "MODEL [OPTIONS]");
-  parser.words(
-      {"", "MODEL", "gemma-4-e2b, google/gemma-4-E2B-it, a URL; @REVISION may follow"},
-      options.names, 1, 1);
+  parser.words({"", "MODEL", "gemma-4-e2b, google/gemma-4-E2B-it, a URL; @REVISION may follow"},
+               options.names, 1, 1);
   parser.flag("-y,--yes", options.yes, "do not ask");
   parser.flag("--dry-run", options.dry_run, "show the plan and fetch nothing");
   parser.flag("--no-drafter", options.no_drafter, "leave out the assistant that belongs to the model");

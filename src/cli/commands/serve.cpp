@@ -105,7 +105,7 @@ class Serving {
     service_.open(*model_, *replies_);
     if (!options_.quiet) write_err(start_text(options_, server_, *model_, plan, service_.model_id()));
     if (server_.bound_wide() && options_.http.keys.empty())
-      write_err("warning: whoever reaches this address may use the model; set --api-key-file\n");
+      write_err("warning: whoever reaches this address may use the model; set --api-key FILE\n");
     notifier_.ready(fmt::format("serving {}", service_.model_id()));
     watch();
   }

@@ -61,8 +61,9 @@ void add_network_topic(Parser& parser, ServeOptions& options) {
                  options.http.port);
   parser.text({"--unix-socket", "PATH", "listen there too"}, options.http.unix_socket);
   parser.text({"--base-path", "PATH", "serve below this path, /gemma for example"}, options.http.base_path);
-  parser.text({"--api-key-file", "FILE", "one key a line; or SLIPSTREAM_API_KEY, separated by commas"},
-              options.key_file);
+  parser.text(
+      {"--api-key,--api-key-file", "FILE", "one key a line; or SLIPSTREAM_API_KEY, separated by commas"},
+      options.key_file);
   parser.flag("--metrics-open", options.metrics_open, "/metrics needs no key");
   parser.texts({"--allowed-host", "HOST", "another name this server is called by; * for any"},
                options.http.allowed_hosts);
