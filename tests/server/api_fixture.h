@@ -363,7 +363,8 @@ inline session::Model& scripted_model() {
 /// A service over the script.
 class Server {
  public:
-  explicit Server(ServiceOptions options = {}, bool open = true) {
+  explicit Server(ServiceOptions options = {}, bool open = true, int context = 512) {
+    replies.context_size = context;
     options.log = [this](std::string_view line) {
       const std::lock_guard lock(log_mutex_);
       log_.emplace_back(line);
