@@ -55,8 +55,9 @@ TEST(Requests, bodies_that_are_no_json_are_refused) {
     for (const char* path : {kChat, kCompletions, "/tokenize", "/detokenize", "/apply-template"})
       expect_refusal(server, path, body, 400);
   }
-  EXPECT_EQ(server.send("POST", kChat, "\xEF\xBB\xBF" + ok)->text().find("error"), std::string::npos)
-      << "a byte order mark is put up with";
+  const auto marked = server.send("POST", kChat, "\xEF\xBB\xBF" + ok);
+  marked->wait();
+  EXPECT_EQ(marked->status(), 200) << "a byte order mark is put up with";
 }
 
 struct Wrong {
@@ -285,7 +286,7 @@ TEST(Requests, odd_but_sensible_ones_are_answered) {
 }
 
 TEST(Requests, users_3_large_ones_are_read) {
-  Server server({}, true, 10'000'000);
+  Server server({}, true, 10'000'000), small({}, true, 1000);
   server.says("a");
   json messages = json::array();
   for (int i = 0; i < 10000; ++i)
@@ -305,7 +306,6 @@ TEST(Requests, users_3_large_ones_are_read) {
   EXPECT_EQ(server.ask(kChat, chat({{"messages", {{{"role", "user"}, {"content", smiles}}}}}))->status(),
             200);
   const std::string letters(2'000'000, 'a');
-  Server small({}, true, 1000);
   expect_refusal(small, kCompletions, json{{"prompt", letters}}.dump(), 400);
 }
 

@@ -168,9 +168,9 @@ void Answer::read(LifeSign&) {
   const auto quiet = places_.timers.now() - last_event_;
   const auto period = started_ ? kLifeSign : kFirstLifeSign;
   if (quiet >= period) {
+    plan_life_sign(kLifeSign);
     writer_->life_sign(out_);
     send();
-    plan_life_sign(kLifeSign);
   } else {
     plan_life_sign(std::chrono::ceil<std::chrono::seconds>(period - quiet));
   }
