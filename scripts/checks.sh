@@ -75,3 +75,21 @@ check_tidy() {
   fi
   return "$status"
 }
+
+# check_asan: the rooms that meet foreign bytes and threads, with AddressSanitizer and UndefinedBehaviorSanitizer. The
+# whole tree under them is for .ci/long: it takes half an hour to build.
+check_asan() {
+  local folder="$ROOT/build/asan" rooms=(base kv sample text engine session)
+  cmake --preset asan >"$ROOT/build/asan-configure.log" 2>&1 || { cat "$ROOT/build/asan-configure.log"; return 1; }
+  cmake --build "$folder" --target "${rooms[@]/%/_tests}" >"$ROOT/build/asan-build.log" 2>&1 || {
+    cat "$ROOT/build/asan-build.log"
+    return 1
+  }
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error -R "^($(IFS='|'; echo "${rooms[*]}"))(_[0-9]+)?\$"
+}
+
+# advise_tidy SECONDS: clang-tidy's words, which fail nothing until the whole tree has been looked at.
+advise_tidy() {
+  check_tidy "$1" || say "clang-tidy: the lines above are advice for now; docs/testing.md says why"
+  return 0
+}

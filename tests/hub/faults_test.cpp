@@ -472,26 +472,33 @@ TEST_F(Faults, a_connection_far_slower_than_the_others_is_replaced) {
   server_.add(kModel, "model-00001-of-00002.safetensors", first_, true);
   environment_.silence = std::chrono::seconds(3000);
   std::atomic<int> others{0};
-  std::atomic<bool> passed{false};
-  const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  std::atomic<bool> passed{false}, replaced{false};
+  // Waits for what must come; gives up after a minute, so that a fault is a failure and not a hang.
+  const auto wait_for = [](const auto& holds) {
+    for (int nap = 0; nap < 3000 && !holds(); ++nap)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
   script_for("/blob/" + first_etag(), [&](const FakeRequest& request, FakeReply& reply) {
     if (request.count == 0) {
       reply.silent_after = 100'000;
       reply.when_silent = [&] {
-        while (others < 3) nap();
+        wait_for([&] { return others >= 3; });
         if (!passed.exchange(true)) clock_.advance(std::chrono::seconds(6));
       };
     } else if (request.count < 4) {
+      // The others hold their last bytes until the slow one was replaced: there must be somebody to compare with.
       reply.drip_after = reply.end - reply.begin - 10;
       reply.on_drip = [&, counted = std::make_shared<bool>(false)] {
         if (!std::exchange(*counted, true)) ++others;
-        do nap();
-        while (!passed);
+        wait_for([&] { return replaced.load(); });
       };
+    } else {
+      replaced = true;
     }
   });
   pull(kModel, false, 4);
   expect_complete();
+  EXPECT_TRUE(replaced);
 }
 
 }  // namespace

@@ -54,9 +54,7 @@ std::string blocks_text(const std::string& url, const std::string& id, bool keys
       "\n  from openai import OpenAI\n"
       "  client = OpenAI(base_url=\"{0}/v1\", api_key=\"{2}\")\n"
       "  print(client.chat.completions.create(model=\"{1}\", messages=[{{\"role\": \"user\", \"content\": "
-      "\"Hello!\"}}]).choices[0].message.content)\n"
-      "\n  ANTHROPIC_BASE_URL={0} ANTHROPIC_AUTH_TOKEN={2} CLAUDE_CODE_ATTRIBUTION_HEADER=0 claude --model "
-      "{1}\n",
+      "\"Hello!\"}}]).choices[0].message.content)\n",
       url, id, key, header);
 }
 

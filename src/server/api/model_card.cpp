@@ -72,7 +72,7 @@ Json ModelCard::entry() const {
           {"object", "model"},
           {"created", created_},
           {"owned_by", "slipstream"},
-          {"root", model_.name()},
+          {"root", last_part(model_.name())},
           {"parent", nullptr},
           {"max_model_len", context_},
           {"context_length", context_},
