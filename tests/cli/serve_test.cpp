@@ -95,7 +95,7 @@ class Serve : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       err_ = test::read_file(folder_.path("err.txt"));
       const size_t at = err_.find("listening on http://127.0.0.1:");
-      if (at != std::string::npos && err_.find("claude --model") != std::string::npos)
+      if (at != std::string::npos && err_.find(".message.content)") != std::string::npos)
         port_ = std::atoi(err_.c_str() + at + 30);
     }
     ASSERT_GT(port_, 0) << err_;
