@@ -24,6 +24,9 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   if (options.sequences < 1)
     fail_usage("at least one sequence must be allowed to run, not {}", options.sequences);
   if (options.step_rows < 0) fail_usage("the rows of a step must be positive, not {}", options.step_rows);
+  if (options.draft_sequences < 0)
+    fail_usage("the sequences up to which guesses are made must be positive, not {}",
+               options.draft_sequences);
   if (options.mixed_prompt_rows < 1) {
     fail_usage("the prompt rows of a mixed step must be at least 1, not {}", options.mixed_prompt_rows);
   }
@@ -38,11 +41,18 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
 
 }  // namespace
 
+void StepSizes::add(int step_tokens) {
+  const auto place = std::lower_bound(kMost.begin(), kMost.end(), step_tokens);
+  ++steps[static_cast<size_t>(place - kMost.begin())];
+  tokens += static_cast<uint64_t>(step_tokens);
+}
+
 Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculate::Speculator* speculator)
     : backend_(backend),
       layout_(backend.kv_layout()),
       context_(context_of(backend, options)),
       vocab_(backend.config().vocab),
+      draft_sequences_(options.draft_sequences),
       scheduler_(limits_of(backend, layout_, options)),
       sampler_(vocab_),
       speculator_(speculator) {
@@ -95,9 +105,22 @@ void Engine::check(const Request& request) const {
   SLIP_CHECK(request.sink != nullptr);
 }
 
-size_t Engine::cache_bytes(const Sequence& sequence) const {
-  const size_t drafters = speculator_ == nullptr ? 0 : speculator_->bytes_at(sequence.most_tokens());
-  return layout_.bytes_at(sequence.most_tokens()) + drafters;
+size_t Engine::cache_bytes(int most_tokens) const {
+  const size_t drafters = speculator_ == nullptr ? 0 : speculator_->bytes_at(most_tokens);
+  return layout_.bytes_at(most_tokens) + drafters;
+}
+
+int Engine::longest() const {
+  int fits = 0;
+  for (int most = context_; fits < most;) {
+    const int middle = most - (most - fits) / 2;
+    if (scheduler_.can_ever_admit(cache_bytes(middle))) {
+      fits = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return fits;
 }
 
 uint64_t Engine::submit(Request request) {
@@ -105,7 +128,7 @@ uint64_t Engine::submit(Request request) {
   auto sequence =
       std::make_unique<Sequence>(next_id_++, std::move(request), Sequence::Limits{context_, vocab_});
   const uint64_t id = sequence->id();
-  const size_t bytes = cache_bytes(*sequence);
+  const size_t bytes = cache_bytes(sequence->most_tokens());
   if (!scheduler_.can_ever_admit(bytes)) {
     fail(ErrorKind::kOutOfMemory,
          "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches; shorten the "
@@ -150,7 +173,8 @@ void Engine::publish_load() {
             .cache_bytes = limits.bytes,
             .free_bytes = limits.bytes - scheduler_.bytes_in_use(),
             .prompt_rate = meter_.prompt_rate(),
-            .decode_rate = meter_.decode_rate()};
+            .decode_rate = meter_.decode_rate(),
+            .sizes = sizes_};
   {
     const std::lock_guard lock(mutex_);
     load.waiting += static_cast<int>(submitted_.size());
@@ -199,7 +223,7 @@ void Engine::read_notes() {
 void Engine::admit() {
   while (!waiting_.empty()) {
     Sequence& next = *waiting_.front();
-    if (!scheduler_.admit(cache_bytes(next))) return;
+    if (!scheduler_.admit(cache_bytes(next.most_tokens()))) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     try {
@@ -233,8 +257,9 @@ void Engine::run_batch() {
 
 void Engine::propose() {
   views_.clear();
+  const bool crowded = draft_sequences_ > 0 && decoding_ > draft_sequences_;
   for (const auto& sequence : running_) {
-    if (sequence->drafting()) views_.push_back(&sequence->view());
+    if (sequence->drafting() && !crowded) views_.push_back(&sequence->view());
   }
   const Scheduler::Limits& limits = scheduler_.limits();
   // Where prompts wait, the scheduler grants guesses half of the room.
@@ -244,7 +269,7 @@ void Engine::propose() {
                        limits.sequence_rows);
   size_t index = 0;
   for (const auto& sequence : running_) {
-    if (!sequence->drafting()) continue;
+    if (!sequence->drafting() || crowded) continue;
     sequence->propose(speculator_->guesses(index));
     sequence->explain(speculator_->decision(index++));
   }
@@ -298,6 +323,7 @@ void Engine::take_results(const backend::Output& output, double seconds) {
   }
   SLIP_CHECK(first_output == output.rows);
   meter_.add(prompt_rows, tokens, seconds + times.draft_s);
+  sizes_.add(prompt_rows + tokens);
 }
 
 // What the drafters get to see of the rows of running_[index].
@@ -318,7 +344,7 @@ speculate::Pass Engine::pass_of(const backend::Output& output, size_t index, int
 void Engine::retire() {
   std::erase_if(running_, [&](const auto& sequence) {
     if (!sequence->finished()) return false;
-    scheduler_.release(cache_bytes(*sequence));
+    scheduler_.release(cache_bytes(sequence->most_tokens()));
     if (speculator_ != nullptr) speculator_->settled(sequence->id());
     return true;
   });

@@ -33,6 +33,7 @@ struct EngineOptions {
   int sequences = 64;               // run together; also bounded by the backend's rows
   int step_rows = 0;                // most rows of a step; 0 = what the backend takes
   int mixed_prompt_rows = 128;      // of prompts in a step that also decodes
+  int draft_sequences = 0;          // with more of them decoding, nobody guesses; 0 = no such bound
   size_t cache_bytes = ~size_t{0};  // for the caches of all running sequences
 };
 
@@ -59,6 +60,9 @@ class Engine {
   }
 
   int context() const { return context_; }
+  /// The longest sequence that can ever run, prompt and answer together: the context, or less where its caches would not
+  /// fit. From any thread.
+  int longest() const;
   /// What there is to do, as of the last step; from any thread.
   Load load() const;
   /// Ends all requests, running, waiting and those submitted meanwhile. Between steps.
@@ -70,7 +74,7 @@ class Engine {
 
  private:
   void check(const Request& request) const;
-  size_t cache_bytes(const Sequence& sequence) const;
+  size_t cache_bytes(int most_tokens) const;
   void read_notes();
   void publish_load();
   void admit();
@@ -87,6 +91,7 @@ class Engine {
   const kv::Layout& layout_;
   const int context_;
   const int vocab_;
+  const int draft_sequences_;
   Scheduler scheduler_;
   sample::Sampler sampler_;
   speculate::Speculator* const speculator_;
@@ -100,6 +105,7 @@ class Engine {
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
 
   LoadMeter meter_;
+  StepSizes sizes_;
   mutable std::mutex load_mutex_;
   Load load_;
 
