@@ -18,10 +18,21 @@ Scheduler::Limits limits(int step_rows, int mixed = 1000) {
           .bytes = 100};
 }
 
+struct Granted {
+  std::vector<int> rows;
+  int guesses = 0;
+};
+
+Granted grant(const Scheduler::Limits& limits, const std::vector<Need>& needs) {
+  Granted granted{.rows = std::vector<int>(needs.size(), -1)};
+  Grant grant{.rows = granted.rows};
+  Scheduler(limits).grant(needs, grant);
+  granted.guesses = grant.guesses;
+  return granted;
+}
+
 std::vector<int> pick(const Scheduler::Limits& limits, const std::vector<Need>& needs) {
-  std::vector<int> rows(needs.size(), -1);
-  Scheduler(limits).pick(needs, rows);
-  return rows;
+  return grant(limits, needs).rows;
 }
 
 using Rows = std::vector<int>;
@@ -48,14 +59,32 @@ TEST(Scheduler, one_sequence_brings_no_more_rows_than_its_cache_takes) {
   auto narrow = limits(64);
   narrow.sequence_rows = 10;
   EXPECT_EQ(pick(narrow, {{.known = 100}, {.known = 100}}), (Rows{10, 10}));
-  EXPECT_EQ(pick(narrow, {{.known = 1, .drafts = 30}}), (Rows{10}));
+  EXPECT_EQ(grant(narrow, {{.known = 1, .guessable = true}}).guesses, 9);
 }
 
-TEST(Scheduler, drafts_get_rows_after_every_decode_and_leave_prompts_half) {
-  EXPECT_EQ(pick(limits(8), {{.known = 1, .drafts = 5}, {.known = 1, .drafts = 5}}), (Rows{6, 2}));
-  EXPECT_EQ(pick(limits(3), {{.known = 1, .drafts = 5}, {.known = 1}, {.known = 1}}), (Rows{1, 1, 1}));
-  EXPECT_EQ(pick(limits(9), {{.known = 1, .drafts = 8}, {.known = 50}}), (Rows{5, 4}));
-  EXPECT_EQ(pick(limits(4), {{.known = 1, .drafts = 8}, {.known = 50}, {.known = 50}}), (Rows{2, 1, 1}));
+TEST(Scheduler, guesses_get_rows_after_every_decode_and_leave_prompts_half) {
+  const Need guessable{.known = 1, .guessable = true};
+  EXPECT_EQ(grant(limits(8), {guessable, guessable}).guesses, 6);
+  EXPECT_EQ(grant(limits(3), {guessable, {.known = 1}, {.known = 1}}).guesses, 0);
+  EXPECT_EQ(grant(limits(40), {guessable, {.known = 1}}).guesses, 15);
+  const Granted beside_one = grant(limits(9), {guessable, {.known = 50}});
+  EXPECT_EQ(beside_one.rows, (Rows{1, 4}));
+  EXPECT_EQ(beside_one.guesses, 4);
+  const Granted beside_two = grant(limits(4), {guessable, {.known = 50}, {.known = 50}});
+  EXPECT_EQ(beside_two.rows, (Rows{1, 1, 1}));
+  EXPECT_EQ(beside_two.guesses, 1);
+}
+
+TEST(Scheduler, a_block_comes_whole_or_waits) {
+  const Need block{.known = 50, .block = 20};
+  EXPECT_EQ(pick(limits(64, 16), {block}), (Rows{50}));
+  // It takes more than a prompt may beside others, as it cannot be parted.
+  EXPECT_EQ(pick(limits(64, 16), {{.known = 1}, block}), (Rows{1, 20}));
+  EXPECT_EQ(pick(limits(64, 16), {{.known = 1}, {.known = 900}, block}), (Rows{1, 1, 20}));
+  EXPECT_EQ(pick(limits(64, 16), {block, {.known = 1}, block}), (Rows{20, 1, 0}));
+  EXPECT_EQ(pick(limits(24), {block, block}), (Rows{24, 0}));
+  // Guesses leave room for it.
+  EXPECT_EQ(pick(limits(30, 4), {{.known = 1, .guessable = true}, block}), (Rows{1, 20}));
 }
 
 TEST(Scheduler, every_step_is_within_budget_and_leaves_nobody_out) {
@@ -69,13 +98,15 @@ TEST(Scheduler, every_step_is_within_budget_and_leaves_nobody_out) {
     some.sequences = 1 + roll(static_cast<uint64_t>(some.step_rows));
     std::vector<Need> needs(static_cast<size_t>(1 + roll(static_cast<uint64_t>(some.sequences))));
     for (Need& need : needs) {
-      need = roll(2) == 0 ? Need{.known = 1, .drafts = roll(8)} : Need{.known = 2 + roll(60), .drafts = 0};
+      need = roll(2) == 0 ? Need{.known = 1, .guessable = roll(2) == 0} : Need{.known = 2 + roll(60)};
     }
-    const Rows rows = pick(some, needs);
-    ASSERT_LE(std::accumulate(rows.begin(), rows.end(), 0), some.step_rows);
+    const Granted granted = grant(some, needs);
+    const Rows& rows = granted.rows;
+    ASSERT_GE(granted.guesses, 0);
+    ASSERT_LE(std::accumulate(rows.begin(), rows.end(), granted.guesses), some.step_rows);
     for (size_t i = 0; i < rows.size(); ++i) {
       ASSERT_GE(rows[i], 1);
-      ASSERT_LE(rows[i], std::min(some.sequence_rows, needs[i].known + needs[i].drafts));
+      ASSERT_LE(rows[i], std::min(some.sequence_rows, needs[i].known));
     }
   }
 }
