@@ -30,7 +30,6 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   const int rows = options.step_rows == 0 ? most : std::min(options.step_rows, most);
   return {.step_rows = rows,
           .sequence_rows = std::min(rows, layout.max_step_rows()),
-          .mixed_prompt_rows = options.mixed_prompt_rows,
           .sequences = std::min(options.sequences, rows),
           .guesses = speculate::kMostDepth,
           .bytes = options.cache_bytes};
@@ -45,7 +44,7 @@ Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculat
       vocab_(backend.config().vocab),
       scheduler_(limits_of(backend, layout_, options)),
       speculator_(speculator),
-      round_(backend, scheduler_, speculator) {
+      round_(backend, scheduler_, speculator, options.mixed_prompt_rows) {
   running_.reserve(static_cast<size_t>(scheduler_.limits().sequences));
   publish_load();
 }

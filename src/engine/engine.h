@@ -31,7 +31,7 @@ struct EngineOptions {
   int context = 0;                  // most tokens of a sequence; 0 = what the model was made for
   int sequences = 64;               // run together; also bounded by the backend's rows
   int step_rows = 0;                // most rows of a step; 0 = what the backend takes
-  int mixed_prompt_rows = 128;      // of prompts in a step that also decodes
+  int mixed_prompt_rows = 512;      // of prompts in a step that also decodes, which is bounded by time too
   size_t cache_bytes = ~size_t{0};  // for the caches of all running sequences
 };
 

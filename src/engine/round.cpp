@@ -7,8 +7,14 @@
 
 namespace slip::engine {
 
-Round::Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator)
-    : backend_(backend), scheduler_(scheduler), speculator_(speculator), sampler_(backend.config().vocab) {
+Round::Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator,
+             int mixed_prompt_rows)
+    : backend_(backend),
+      scheduler_(scheduler),
+      speculator_(speculator),
+      mixed_prompt_rows_(mixed_prompt_rows),
+      sampler_(backend.config().vocab),
+      cost_(backend.narrow_rows()) {
   const auto sequences = static_cast<size_t>(scheduler.limits().sequences);
   needs_.reserve(sequences);
   granted_.reserve(sequences);
@@ -29,7 +35,7 @@ void Round::grant(Running running) {
   for (const auto& sequence : running) needs_.push_back(sequence->need());
   granted_.assign(running.size(), 0);
   Grant grant{.rows = granted_};
-  scheduler_.grant(needs_, grant);
+  scheduler_.grant(needs_, budget(running), grant);
   guesses_ = grant.guesses;
   parts_.clear();
   for (size_t i = 0; i < running.size(); ++i) {
@@ -38,6 +44,27 @@ void Round::grant(Running running) {
     parts_.push_back(
         {.sequence = &sequence, .known = sequence.fit(granted_[i]), .decoding = sequence.decoding()});
   }
+}
+
+// What the step may hold by its cost. Where not all decode together, those behind the last one go first.
+Budget Round::budget(Running running) {
+  int decoding = 0;
+  for (const Need& need : needs_) decoding += need.known == 1 ? 1 : 0;
+  Budget budget;
+  if (decoding > 0) budget.decodes = cost_.sequences(decoding);
+  budget.prompt_rows = cost_.prompt_rows(std::min(decoding, budget.decodes), mixed_prompt_rows_);
+  if (budget.decodes >= decoding) return budget;
+  const auto behind = std::find_if(running.begin(), running.end(),
+                                   [&](const auto& sequence) { return sequence->id() > turn_; });
+  budget.first = behind == running.end() ? 0 : static_cast<size_t>(behind - running.begin());
+  int left = budget.decodes;
+  for (size_t i = 0; left > 0; ++i) {
+    const size_t at = (budget.first + i) % running.size();
+    if (needs_[at].known != 1) continue;
+    turn_ = running[at]->id();
+    --left;
+  }
+  return budget;
 }
 
 void Round::draft() {
@@ -90,12 +117,13 @@ StepTimes Round::times_of_step() {
 
 void Round::settle(LoadMeter& meter) {
   const StepTimes times = times_of_step();
-  int first_row = 0, first_output = 0, prompt_rows = 0, tokens = 0;
+  int first_row = 0, first_output = 0, prompt_rows = 0, tokens = 0, decoding = 0;
   for (const Part& part : parts_) {
     Sequence& sequence = *part.sequence;
     const size_t before = sequence.tokens().size();
     const int length = sequence.cache()->length();
     if (!part.decoding) prompt_rows += part.known;
+    decoding += part.decoding ? 1 : 0;
     const speculate::Outcome outcome = sequence.consume(output_, first_output, part.outputs, sampler_, times);
     tokens += static_cast<int>(sequence.tokens().size() - before);
     if (speculator_ != nullptr) {
@@ -110,6 +138,7 @@ void Round::settle(LoadMeter& meter) {
   }
   SLIP_CHECK(first_output == output_.rows);
   meter.add(prompt_rows, tokens, seconds_ + times.draft_s);
+  cost_.add(decoding, prompt_rows, tokens, seconds_ + times.draft_s);
 }
 
 // What drafters get to see of the rows of a sequence.

@@ -17,6 +17,7 @@
 #include "engine/load_meter.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/step_cost.h"
 #include "sample/sampler.h"
 #include "speculate/speculator.h"
 
@@ -25,7 +26,8 @@ namespace slip::engine {
 class Round {
  public:
   /// All must outlive the round; `speculator` may be null.
-  Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator);
+  Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator,
+        int mixed_prompt_rows);
 
   using Running = std::span<const std::unique_ptr<Sequence>>;
   /// The four steps.
@@ -43,6 +45,7 @@ class Round {
   };
 
   void grant(Running running);
+  Budget budget(Running running);
   void draft();
   bool run();
   void settle(LoadMeter& meter);
@@ -52,10 +55,13 @@ class Round {
   backend::Backend& backend_;
   const Scheduler& scheduler_;
   speculate::Speculator* const speculator_;
+  const int mixed_prompt_rows_;
   sample::Sampler sampler_;
+  StepCost cost_;
 
   std::vector<Need> needs_;  // per sequence
   std::vector<int> granted_;
+  uint64_t turn_ = 0;                                  // the last sequence that decoded when not all could
   int guesses_ = 0;                                    // that all may have together
   std::vector<Part> parts_;                            // of sequences with rows in this step
   std::vector<const speculate::SequenceView*> views_;  // of those that somebody guesses for

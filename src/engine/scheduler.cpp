@@ -11,12 +11,16 @@ bool decoding(const Need& need) {
   return need.known == 1;
 }
 
-// One row each for the decoding; returns how many there are.
-int grant_decode(std::span<const Need> needs, std::span<int> rows) {
+// One row each for the decoding, as many as may be, from `first` on; returns how many there are.
+int grant_decode(std::span<const Need> needs, std::span<int> rows, const Budget& budget) {
+  const size_t count = needs.size();
+  std::fill(rows.begin(), rows.end(), 0);
   int taken = 0;
-  for (size_t i = 0; i < needs.size(); ++i) {
-    rows[i] = decoding(needs[i]) ? 1 : 0;
-    taken += rows[i];
+  for (size_t i = 0; i < count && taken < std::max(budget.decodes, 1); ++i) {
+    const size_t at = (budget.first + i) % count;
+    if (!decoding(needs[at])) continue;
+    rows[at] = 1;
+    ++taken;
   }
   return taken;
 }
@@ -61,7 +65,7 @@ void share_rest(std::span<const Need> needs, std::span<int> rows, int budget, in
 }  // namespace
 
 Scheduler::Scheduler(const Limits& limits) : limits_(limits) {
-  SLIP_CHECK(limits.step_rows >= 1 && limits.sequence_rows >= 1 && limits.mixed_prompt_rows >= 1);
+  SLIP_CHECK(limits.step_rows >= 1 && limits.sequence_rows >= 1);
   SLIP_CHECK(limits.sequences >= 1 && limits.sequences <= limits.step_rows);
 }
 
@@ -78,25 +82,25 @@ void Scheduler::release(size_t bytes) {
   bytes_ -= bytes;
 }
 
-void Scheduler::grant(std::span<const Need> needs, Grant& grant) const {
+void Scheduler::grant(std::span<const Need> needs, const Budget& budget, Grant& grant) const {
   SLIP_CHECK(needs.size() == grant.rows.size() && needs.size() <= static_cast<size_t>(limits_.sequences));
-  const int decodes = grant_decode(needs, grant.rows);
-  const int prompts = static_cast<int>(needs.size()) - decodes;
+  const int decodes = grant_decode(needs, grant.rows, budget);
   const int left = limits_.step_rows - decodes;
-  int guessable = 0, block = 1;
-  for (const Need& need : needs) {
-    guessable += decoding(need) && need.guessable ? 1 : 0;
-    block = std::max(block, need.block);
+  int guessable = 0, prompts = 0, block = 1;
+  for (size_t i = 0; i < needs.size(); ++i) {
+    guessable += needs[i].guessable && grant.rows[i] > 0 ? 1 : 0;
+    if (decoding(needs[i]) || (decodes > 0 && budget.prompt_rows == 0)) continue;
+    ++prompts;
+    block = std::max(block, needs[i].block);
   }
   // Guesses are a bet; where prompts wait they may take half of the room, and never a prompt's first rows.
   const int room = prompts == 0 ? left : std::max(0, std::min(left / 2, left - prompts - (block - 1)));
   grant.guesses = std::min(room, guessable * std::min(limits_.sequence_rows - 1, limits_.guesses));
   if (prompts == 0) return;
-  const int mixed = std::max(limits_.mixed_prompt_rows, prompts);
   const int rest = left - grant.guesses;
-  const int budget = decodes == 0 ? rest : std::min(rest, mixed);
-  const int first = grant_first_rows(needs, grant.rows, budget, rest);
-  share_rest(needs, grant.rows, budget - first, limits_.sequence_rows);
+  const int prompt_rows = decodes == 0 ? rest : std::min(rest, std::max(budget.prompt_rows, prompts));
+  const int first = grant_first_rows(needs, grant.rows, prompt_rows, rest);
+  share_rest(needs, grant.rows, prompt_rows - first, limits_.sequence_rows);
 }
 
 }  // namespace slip::engine

@@ -4,8 +4,9 @@
 // A step takes one row of every decoding sequence first, so that a long prompt never stops a text that is
 // being written. Then room is granted for guesses, before anybody makes them; then prompts get what is left, in
 // equal shares, so that a short prompt does not wait behind a long one (what a prompt leaves of its share goes
-// to the others, the older ones first). Every admitted sequence gets at least one row of each step, because
-// there are never more sequences than rows; one whose next rows are a block that cannot be cut may have to wait.
+// to the others, the older ones first). There are never more sequences than rows, so every admitted one gets at
+// least one row of each step, with two exceptions: where fewer decode together for their cost, they take turns;
+// and a block that cannot be cut waits for a step with room.
 //
 // Memory is granted for the longest a sequence can become and in order of arrival: nobody overtakes, nobody
 // starves, and a running sequence never has to be put aside.
@@ -23,6 +24,13 @@ struct Need {
   int block = 1;           // of the known, the first ones that must come together
 };
 
+/// What a step may hold, by what it costs.
+struct Budget {
+  int decodes = 1 << 20;      // sequences
+  size_t first = 0;           // of them, in a circle
+  int prompt_rows = 1 << 20;  // beside them; 0 = prompts wait
+};
+
 /// What the scheduler gives to a step: rows of known tokens for each sequence, and rows for guesses of all.
 struct Grant {
   std::span<int> rows;
@@ -32,12 +40,11 @@ struct Grant {
 class Scheduler {
  public:
   struct Limits {
-    int step_rows = 1;          // in one step
-    int sequence_rows = 1;      // of one sequence in one step
-    int mixed_prompt_rows = 1;  // of prompts in a step that also decodes: bounds how long a text stalls
-    int sequences = 1;          // at most step_rows
-    int guesses = 15;           // of one sequence in one step
-    size_t bytes = 0;           // of cache
+    int step_rows = 1;      // in one step
+    int sequence_rows = 1;  // of one sequence in one step
+    int sequences = 1;      // at most step_rows
+    int guesses = 15;       // of one sequence in one step
+    size_t bytes = 0;       // of cache
   };
   explicit Scheduler(const Limits& limits);
 
@@ -48,7 +55,7 @@ class Scheduler {
 
   /// Fills grant.rows[i] with the number of rows that needs[i] contributes, oldest sequence first, and says how
   /// many guesses may follow them.
-  void grant(std::span<const Need> needs, Grant& grant) const;
+  void grant(std::span<const Need> needs, const Budget& budget, Grant& grant) const;
 
   const Limits& limits() const { return limits_; }
   size_t bytes_in_use() const { return bytes_; }
