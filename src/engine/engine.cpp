@@ -31,19 +31,25 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   return {.step_rows = rows,
           .sequence_rows = std::min(rows, layout.max_step_rows()),
           .sequences = std::min(options.sequences, rows),
-          .guesses = speculate::kMostDepth,
-          .bytes = options.cache_bytes};
+          .guesses = speculate::kMostDepth};
+}
+
+kv::PagePool& with_budget(kv::PagePool& pages, size_t bytes) {
+  pages.set_budget(bytes);
+  return pages;
 }
 
 }  // namespace
 
 Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculate::Speculator* speculator)
     : backend_(backend),
-      layout_(backend.kv_layout()),
+      pages_(backend.pages()),
       context_(context_of(backend, options)),
       vocab_(backend.config().vocab),
-      scheduler_(limits_of(backend, layout_, options)),
+      scheduler_(limits_of(backend, backend.kv_layout(), options)),
       speculator_(speculator),
+      room_(with_budget(pages_, options.cache_bytes), backend.kv_layout(), speculator),
+      fitting_(static_cast<int>(room_.fitting(context_))),
       round_(backend, scheduler_, speculator, options.mixed_prompt_rows) {
   running_.reserve(static_cast<size_t>(scheduler_.limits().sequences));
   publish_load();
@@ -107,25 +113,19 @@ void Engine::check_media(const Request& request) const {
   }
 }
 
-size_t Engine::cache_bytes(const Sequence& sequence) const {
-  const size_t drafters = speculator_ == nullptr ? 0 : speculator_->bytes_at(sequence.most_tokens());
-  return layout_.bytes_at(sequence.most_tokens()) + drafters;
-}
-
 uint64_t Engine::submit(Request request) {
   check(request);
-  auto sequence =
-      std::make_unique<Sequence>(next_id_++, std::move(request), Sequence::Limits{context_, vocab_});
-  const uint64_t id = sequence->id();
-  const size_t bytes = cache_bytes(*sequence);
-  if (!scheduler_.can_ever_admit(bytes)) {
+  const auto tokens = static_cast<int>(request.prompt.size());
+  if (tokens >= fitting_) {
     fail(ErrorKind::kOutOfMemory,
-         "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches; shorten the "
-         "prompt or lower "
-         "max_tokens",
-         sequence->most_tokens(), static_cast<double>(bytes) / 0x1p20,
-         static_cast<double>(scheduler_.limits().bytes) / 0x1p20);
+         "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches, enough for {}; "
+         "shorten the prompt or give caches more memory",
+         tokens + 1, static_cast<double>(room_.needed(tokens + 1)) / 0x1p20,
+         static_cast<double>(room_.budget()) / 0x1p20, fitting_);
   }
+  auto sequence = std::make_unique<Sequence>(next_id_++, std::move(request),
+                                             Sequence::Limits{std::min(context_, fitting_), vocab_});
+  const uint64_t id = sequence->id();
   {
     const std::lock_guard lock(mutex_);
     submitted_.push_back(std::move(sequence));
@@ -145,6 +145,7 @@ bool Engine::step() {
   admit();
   if (!running_.empty()) round_.step(running_, meter_);
   retire();
+  take_back();
   publish_load();
   return !running_.empty() || !waiting_.empty() || notes_left();
 }
@@ -159,8 +160,8 @@ void Engine::publish_load() {
   Load load{.running = running(),
             .waiting = waiting(),
             .sequences = limits.sequences,
-            .cache_bytes = limits.bytes,
-            .free_bytes = limits.bytes - scheduler_.bytes_in_use(),
+            .cache_bytes = room_.budget(),
+            .free_bytes = room_.available(),
             .prompt_rate = meter_.prompt_rate(),
             .decode_rate = meter_.decode_rate()};
   {
@@ -209,25 +210,47 @@ void Engine::read_notes() {
 }
 
 void Engine::admit() {
-  while (!waiting_.empty()) {
-    Sequence& next = *waiting_.front();
-    if (!scheduler_.admit(cache_bytes(next))) return;
-    running_.push_back(std::move(waiting_.front()));
+  const auto places = static_cast<size_t>(scheduler_.limits().sequences);
+  while (!waiting_.empty() && running_.size() < places && has_room_for(*waiting_.front())) {
+    std::unique_ptr<Sequence> next = std::move(waiting_.front());
     waiting_.pop_front();
-    try {
-      next.admit(backend_.new_cache());
-      if (speculator_ != nullptr) speculator_->begin(next.view());
-    } catch (const std::exception& error) {
-      next.fail(error);
-      retire();
-    }
+    const auto behind = std::find_if(running_.begin(), running_.end(),
+                                     [&](const auto& sequence) { return sequence->id() > next->id(); });
+    begin(**running_.insert(behind, std::move(next)));
+  }
+}
+
+// What it has to read now, and a page more of every kind for all, so that nobody has to give way at once.
+bool Engine::has_room_for(const Sequence& sequence) const {
+  if (running_.empty()) return true;
+  const auto tokens = static_cast<int64_t>(sequence.tokens().size());
+  const size_t needed = room_.needed(tokens + 1, scheduler_.limits().sequence_rows);
+  return needed + running_.size() * room_.next_pages() <= room_.available();
+}
+
+void Engine::begin(Sequence& sequence) {
+  try {
+    if (!sequence.admitted()) sequence.admit(backend_.new_cache());
+    sequence.resume();
+    if (speculator_ != nullptr) speculator_->begin(sequence.view());
+  } catch (const std::exception& error) {
+    sequence.fail(error);
+    retire();
+  }
+}
+
+// Those that were put aside wait in front of all that came after them.
+void Engine::take_back() {
+  for (size_t i = running_.size(); i-- > 0;) {
+    if (!running_[i]->aside()) continue;
+    waiting_.push_front(std::move(running_[i]));
+    running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
   }
 }
 
 void Engine::retire() {
   std::erase_if(running_, [&](const auto& sequence) {
     if (!sequence->finished()) return false;
-    scheduler_.release(cache_bytes(*sequence));
     if (speculator_ != nullptr) speculator_->settled(sequence->id());
     return true;
   });

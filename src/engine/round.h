@@ -1,6 +1,7 @@
 // Round: one step of the engine, from the rows it may have to the tokens that came out. Four calls in order:
 //
-//   grant   the scheduler says how many rows each sequence brings and how many guesses may follow them
+//   grant   the scheduler says how many rows each sequence brings and how many guesses may follow them; they take
+//           pages for their rows, and where there are none left the youngest sequence is put aside
 //   draft   the speculator guesses within that
 //   run     one pass of the model over all rows
 //   settle  every sequence samples from its outputs, keeps what is right, and tells its client
@@ -45,6 +46,9 @@ class Round {
   };
 
   void grant(Running running);
+  bool take_pages(Part& part, Running running);
+  Sequence* youngest_behind(const Sequence& sequence, Running running) const;
+  void put_aside(Sequence& sequence);
   Budget budget(Running running);
   void draft();
   bool run();
