@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cuda/phase_jobs.h"
 #include "base/check.h"
 #include "base/error.h"
 
