@@ -10,8 +10,17 @@ CacheRoom::CacheRoom(kv::PagePool& pool, const kv::Layout& layout, const specula
 size_t CacheRoom::needed(int64_t tokens, int step_rows) const {
   size_t bytes = layout_.bytes_while_reading(tokens, step_rows);
   if (speculator_ == nullptr) return bytes;
-  for (const kv::Layout* layout : speculator_->layouts()) bytes += layout->bytes_while_reading(tokens, step_rows);
+  for (const kv::Layout* layout : speculator_->layouts())
+    bytes += layout->bytes_while_reading(tokens, step_rows);
   return bytes;
+}
+
+size_t CacheRoom::held(const kv::Cache& cache) {
+  const auto pages = [&](model::LayerKind kind) {
+    return static_cast<size_t>(cache.end_page(kind) - cache.first_page(kind));
+  };
+  return pages(model::LayerKind::kFull) * cache.layout().full_page_bytes() +
+         pages(model::LayerKind::kSliding) * cache.layout().sliding_page_bytes();
 }
 
 int64_t CacheRoom::fitting(int64_t most) const {

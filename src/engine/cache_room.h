@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "kv/cache.h"
 #include "kv/layout.h"
 #include "kv/page_pool.h"
 #include "speculate/speculator.h"
@@ -17,6 +18,8 @@ class CacheRoom {
 
   /// Bytes of the pages of a sequence of so many tokens, read in steps of so many rows.
   size_t needed(int64_t tokens, int step_rows = 1) const;
+  /// Bytes of the pages that a cache holds already.
+  static size_t held(const kv::Cache& cache);
   /// The most tokens of a sequence that has the pool for itself, up to `most`.
   int64_t fitting(int64_t most) const;
   /// Bytes that nobody uses, or only the prefix cache.

@@ -52,6 +52,7 @@ Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculat
       fitting_(static_cast<int>(room_.fitting(context_))),
       round_(backend, scheduler_, speculator, options.mixed_prompt_rows) {
   running_.reserve(static_cast<size_t>(scheduler_.limits().sequences));
+  draft_caches_.reserve(speculate::kMostDrafters);
   publish_load();
 }
 
@@ -173,6 +174,12 @@ void Engine::publish_load() {
   load_ = load;
 }
 
+void Engine::put_aside_youngest() {
+  if (running_.empty()) return;
+  round_.put_aside(*running_.back());
+  take_back();
+}
+
 void Engine::end_all(FinishReason reason, std::string_view error) {
   read_notes();
   for (auto& sequence : running_) sequence->finish(reason, error);
@@ -220,12 +227,26 @@ void Engine::admit() {
   }
 }
 
-// What it has to read now, and a page more of every kind for all, so that nobody has to give way at once.
-bool Engine::has_room_for(const Sequence& sequence) const {
+// What it has to read now beside what the others still have to read, and a page more of every kind for all, so that
+// nobody has to give way at once.
+bool Engine::has_room_for(const Sequence& sequence) {
   if (running_.empty()) return true;
-  const auto tokens = static_cast<int64_t>(sequence.tokens().size());
-  const size_t needed = room_.needed(tokens + 1, scheduler_.limits().sequence_rows);
-  return needed + running_.size() * room_.next_pages() <= room_.available();
+  size_t needed = still_needed(sequence) + running_.size() * room_.next_pages();
+  for (const auto& other : running_) needed += still_needed(*other);
+  return needed <= room_.available();
+}
+
+// Bytes of pages for all tokens it has, less those it holds.
+size_t Engine::still_needed(const Sequence& sequence) {
+  const size_t whole =
+      room_.needed(static_cast<int64_t>(sequence.tokens().size()) + 1,
+                   std::min(static_cast<int>(sequence.tokens().size()), scheduler_.limits().sequence_rows));
+  if (!sequence.admitted()) return whole;
+  draft_caches_.clear();
+  if (speculator_ != nullptr) speculator_->caches(sequence.id(), draft_caches_);
+  size_t held = CacheRoom::held(*sequence.cache());
+  for (const kv::Cache* cache : draft_caches_) held += cache == nullptr ? 0 : CacheRoom::held(*cache);
+  return whole - std::min(whole, held);
 }
 
 void Engine::begin(Sequence& sequence) {

@@ -64,6 +64,8 @@ class Engine {
   int context() const { return context_; }
   /// What there is to do, as of the last step; from any thread.
   Load load() const;
+  /// Does what a lack of pages would do: the youngest sequence gives its pages back and waits. Between steps.
+  void put_aside_youngest();
   /// Ends all requests, running, waiting and those submitted meanwhile. Between steps.
   void end_all(FinishReason reason, std::string_view error = {});
   // For the thread that calls step().
@@ -76,7 +78,8 @@ class Engine {
   void read_notes();
   void publish_load();
   void admit();
-  bool has_room_for(const Sequence& sequence) const;
+  bool has_room_for(const Sequence& sequence);
+  size_t still_needed(const Sequence& sequence);
   void begin(Sequence& sequence);
   void take_back();
   void retire();
@@ -105,7 +108,9 @@ class Engine {
   mutable std::mutex load_mutex_;
   Load load_;
 
-  std::vector<uint64_t> cancels_;  // of the step at hand
+  // Of the step at hand.
+  std::vector<uint64_t> cancels_;
+  std::vector<kv::Cache*> draft_caches_;
 };
 
 }  // namespace slip::engine

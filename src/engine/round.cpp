@@ -21,6 +21,7 @@ Round::Round(backend::Backend& backend, const Scheduler& scheduler, speculate::S
   parts_.reserve(sequences);
   views_.reserve(sequences);
   caches_.reserve(sequences);
+  draft_caches_.reserve(speculate::kMostDrafters);
   rows_.reserve(static_cast<size_t>(scheduler.limits().step_rows));
 }
 
@@ -53,8 +54,9 @@ bool Round::take_pages(Part& part, Running running) {
   constexpr int kShortChunk = 64;
   Sequence& sequence = *part.sequence;
   const int least = sequence.need().block;
-  while (!sequence.cache()->grow(part.known)) {
-    Sequence* younger = part.known > std::max(least, kShortChunk) ? nullptr : youngest_behind(sequence, running);
+  while (!grow(sequence, part.known)) {
+    Sequence* younger =
+        part.known > std::max(least, kShortChunk) ? nullptr : youngest_behind(sequence, running);
     if (younger != nullptr) {
       put_aside(*younger);
     } else if (part.known > least) {
@@ -66,6 +68,18 @@ bool Round::take_pages(Part& part, Running running) {
     }
   }
   return true;
+}
+
+// Pages for the next rows, in the target's cache and in those of drafters, which may lag behind it.
+bool Round::grow(const Sequence& sequence, int rows) {
+  if (!sequence.cache()->grow(rows)) return false;
+  if (speculator_ == nullptr) return true;
+  draft_caches_.clear();
+  speculator_->caches(sequence.id(), draft_caches_);
+  const int end = sequence.cache()->length() + rows;
+  return std::all_of(draft_caches_.begin(), draft_caches_.end(), [&](kv::Cache* cache) {
+    return cache == nullptr || cache->grow(end - cache->length());
+  });
 }
 
 // The youngest that holds pages.
@@ -115,7 +129,7 @@ void Round::draft() {
   for (Part& part : parts_) {
     if (!part.sequence->guessable()) continue;
     part.guesses = part.sequence->propose(speculator_->guesses(index), guesses_);
-    if (!part.sequence->cache()->grow(part.rows())) part.guesses = 0;  // nobody gives way to guesses
+    if (!grow(*part.sequence, part.rows())) part.guesses = 0;  // nobody gives way to guesses
     part.sequence->explain(speculator_->decision(index++));
     guesses_ -= part.guesses;
   }

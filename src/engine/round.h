@@ -33,6 +33,8 @@ class Round {
   using Running = std::span<const std::unique_ptr<Sequence>>;
   /// The four steps.
   void step(Running running, LoadMeter& meter);
+  /// Takes a sequence's pages away; whoever owns it makes it wait.
+  void put_aside(Sequence& sequence);
 
  private:
   /// What one sequence brings, and where its results are.
@@ -47,8 +49,8 @@ class Round {
 
   void grant(Running running);
   bool take_pages(Part& part, Running running);
+  bool grow(const Sequence& sequence, int rows);
   Sequence* youngest_behind(const Sequence& sequence, Running running) const;
-  void put_aside(Sequence& sequence);
   Budget budget(Running running);
   void draft();
   bool run();
@@ -71,6 +73,7 @@ class Round {
   std::vector<const speculate::SequenceView*> views_;  // of those that somebody guesses for
   std::vector<backend::Row> rows_;
   std::vector<kv::Cache*> caches_;
+  std::vector<kv::Cache*> draft_caches_;  // of one sequence
   backend::Output output_;
   double seconds_ = 0;  // of the pass
 };

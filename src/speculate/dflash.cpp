@@ -24,7 +24,7 @@ int DflashDrafter::most_drafts() const {
 
 kv::Cache* DflashDrafter::cache(uint64_t id) {
   const auto found = states_.find(id);
-  return found == states_.end() ? nullptr : found->second.cache.get();
+  return found == states_.end() || found->second.lost ? nullptr : found->second.cache.get();
 }
 
 void DflashDrafter::begin(const SequenceView& view) {

@@ -43,7 +43,7 @@ class DflashDrafter final : public Drafter {
     std::unique_ptr<kv::Cache> cache;  // of the drafter
     std::vector<float> waiting;        // [waiting rows, taps * hidden]
     int waiting_count = 0;
-    bool lost = false;  // there was no page for its context
+    bool lost = false;         // there was no page for its context
     sample::Options sampling;  // the request's, without logprobs
   };
   struct Job {

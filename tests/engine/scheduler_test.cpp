@@ -11,7 +11,7 @@ namespace slip::engine {
 namespace {
 
 Scheduler::Limits limits(int step_rows) {
-  return {.step_rows = step_rows, .sequence_rows = step_rows, .sequences = step_rows };
+  return {.step_rows = step_rows, .sequence_rows = step_rows, .sequences = step_rows};
 }
 
 struct Granted {
