@@ -208,12 +208,26 @@ void Engine::read_notes() {
   std::erase_if(waiting_, [](const auto& sequence) { return sequence->finished(); });
 }
 
+bool Engine::can_begin(Sequence& sequence) {
+  try {
+    return sequence.ready();
+  } catch (const std::exception& error) {
+    sequence.fail(error);
+    return false;
+  }
+}
+
+// Whoever waits for an encoder keeps nobody else waiting.
 void Engine::admit() {
-  while (!waiting_.empty()) {
-    Sequence& next = *waiting_.front();
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    Sequence& next = **at;
+    if (!can_begin(next)) {
+      at = next.finished() ? waiting_.erase(at) : at + 1;
+      continue;
+    }
     if (!scheduler_.admit(cache_bytes(next))) return;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+    running_.push_back(std::move(*at));
+    at = waiting_.erase(at);
     try {
       next.admit(backend_.new_cache());
       if (speculator_ != nullptr) speculator_->begin(next.view());

@@ -73,6 +73,8 @@ class Engine {
   size_t cache_bytes(const Sequence& sequence) const;
   void read_notes();
   void publish_load();
+  /// False where its pictures are not encoded yet, or went wrong: then it has ended.
+  static bool can_begin(Sequence& sequence);
   void admit();
   void retire();
   bool notes_left();

@@ -55,6 +55,11 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   stats_.queued_s = seconds(admitted_ - submitted_);
 }
 
+bool Sequence::ready() const {
+  return std::all_of(request_.media.begin(), request_.media.end(),
+                     [](const MediaSpan& span) { return span.soft->made() != nullptr; });
+}
+
 Need Sequence::need() const {
   int rows = known();
   // Rows that are scored bring all their logits, a megabyte each for a real vocabulary.
@@ -127,7 +132,7 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
     outputs += rows.back().output ? 1 : 0;
     const MediaSpan* media = media_at(position);
     if (media == nullptr) continue;
-    rows.back().soft = media->soft.get();
+    rows.back().soft = media->soft->made();
     rows.back().soft_row = position - media->first;
     if (media->both_ways) rows.back().span_end = media->first + media->rows;
   }

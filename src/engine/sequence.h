@@ -54,6 +54,8 @@ class Sequence {
   void admit(std::unique_ptr<kv::Cache> cache);
   kv::Cache* cache() const { return cache_.get(); }
 
+  /// What its prompt shows has been encoded. Throws what went wrong there.
+  bool ready() const;
   Need need() const;
   /// The most rows, up to so many, that end at no place where rows must stay together. Of known tokens.
   int fit(int rows) const;
