@@ -146,8 +146,9 @@ void Model::open_drafters(const DraftOptions& options) {
 void Model::load(const LoadOptions& options) {
   if (!drafters_) open_drafters(options.draft);
   BackendOptions device = options.backend;
-  // Rows that see each other in both directions come in one step.
-  if (config().bidirectional_media) device.step_rows = std::max(device.step_rows, options.picture_tokens);
+  // Rows that see each other in both directions come in one step, and the others have a row in it too.
+  if (config().bidirectional_media)
+    device.step_rows = std::max(device.step_rows, options.picture_tokens + options.engine.sequences);
   LoadedBackend loaded = load_backend(*checkpoint_, device, options.progress);
   backend_ = std::move(loaded.backend);
   device_note_ = std::move(loaded.note);
