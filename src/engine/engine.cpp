@@ -216,11 +216,26 @@ void Engine::read_notes() {
   std::erase_if(waiting_, [](const auto& sequence) { return sequence->finished(); });
 }
 
+bool Engine::can_begin(Sequence& sequence) {
+  try {
+    return sequence.ready();
+  } catch (const std::exception& error) {
+    sequence.fail(error);
+    return false;
+  }
+}
+
+// Whoever waits for an encoder keeps nobody else waiting.
 void Engine::admit() {
   const auto places = static_cast<size_t>(scheduler_.limits().sequences);
-  while (!waiting_.empty() && running_.size() < places && has_room_for(*waiting_.front())) {
-    std::unique_ptr<Sequence> next = std::move(waiting_.front());
-    waiting_.pop_front();
+  for (auto at = waiting_.begin(); at != waiting_.end() && running_.size() < places;) {
+    if (!can_begin(**at)) {
+      at = (*at)->finished() ? waiting_.erase(at) : at + 1;
+      continue;
+    }
+    if (!has_room_for(**at)) return;
+    std::unique_ptr<Sequence> next = std::move(*at);
+    at = waiting_.erase(at);
     const auto behind = std::find_if(running_.begin(), running_.end(),
                                      [&](const auto& sequence) { return sequence->id() > next->id(); });
     begin(**running_.insert(behind, std::move(next)));

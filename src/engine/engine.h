@@ -77,6 +77,8 @@ class Engine {
   void check_media(const Request& request) const;
   void read_notes();
   void publish_load();
+  /// False where its pictures are not encoded yet, or went wrong: then it has ended.
+  static bool can_begin(Sequence& sequence);
   void admit();
   bool has_room_for(const Sequence& sequence);
   size_t still_needed(const Sequence& sequence);

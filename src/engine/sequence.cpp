@@ -68,6 +68,11 @@ void Sequence::end_for_lack_of_room() {
          ErrorKind::kOutOfMemory);
 }
 
+bool Sequence::ready() const {
+  return std::all_of(request_.media.begin(), request_.media.end(),
+                     [](const MediaSpan& span) { return span.soft->made() != nullptr; });
+}
+
 Need Sequence::need() const {
   int rows = known();
   // Rows that are scored bring all their logits, a megabyte each for a real vocabulary.
@@ -140,7 +145,7 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
     outputs += rows.back().output ? 1 : 0;
     const MediaSpan* media = media_at(position);
     if (media == nullptr) continue;
-    rows.back().soft = media->soft.get();
+    rows.back().soft = media->soft->made();
     rows.back().soft_row = position - media->first;
     if (media->both_ways) rows.back().span_end = media->first + media->rows;
   }

@@ -59,6 +59,8 @@ class Sequence {
   /// The pool has no pages for it and never will have: ends it.
   void end_for_lack_of_room();
 
+  /// What its prompt shows has been encoded. Throws what went wrong there.
+  bool ready() const;
   Need need() const;
   /// The most rows, up to so many, that end at no place where rows must stay together. Of known tokens.
   int fit(int rows) const;

@@ -397,6 +397,51 @@ TEST(Engine, requests_and_cancellations_come_from_many_threads) {
 }
 
 // Two pictures whose rows see each other, beside a text that is being written.
+/// Rows that an encoder is still at work on.
+class LaterRows final : public backend::SoftRows {
+ public:
+  int rows() const override { return 8; }
+  size_t bytes() const override { return 0; }
+  const float* host_row(int row) const override { return made_.host_row(row); }
+  const SoftRows* made() const override {
+    if (failed) fail(ErrorKind::kRuntime, "the encoder stumbled");
+    return done ? &made_ : nullptr;
+  }
+
+  bool done = false, failed = false;
+
+ private:
+  backend::HostSoftRows made_{std::vector<float>(4 * 8), 4};
+};
+
+TEST(Engine, a_request_that_waits_for_its_picture_keeps_nobody_waiting) {
+  FakeBackend backend;
+  Engine engine(backend);
+  const auto rows = std::make_shared<LaterRows>(), broken = std::make_shared<LaterRows>();
+  const auto showing = [](const std::shared_ptr<LaterRows>& soft) {
+    Request request = fake_request(20, 6, 2);
+    request.media = {{.first = 4, .rows = 8, .soft = soft}};
+    return request;
+  };
+  Collected first, wrong, second;
+  submit(engine, showing(rows), first);
+  submit(engine, showing(broken), wrong);
+  submit(engine, fake_request(20, 6, 2), second);
+  for (int i = 0; i < 20; ++i) engine.step();
+  EXPECT_EQ(second.finish, FinishReason::kMaxTokens);
+  EXPECT_EQ(first.finish, FinishReason::kNone);
+  EXPECT_EQ(engine.waiting(), 2);
+
+  broken->failed = true;
+  engine.step();
+  EXPECT_EQ(wrong.finish, FinishReason::kError);
+  EXPECT_EQ(wrong.error, "the encoder stumbled");
+  EXPECT_EQ(engine.waiting(), 1);
+  rows->done = true;
+  engine.run_until_done();
+  EXPECT_EQ(first.tokens, second.tokens);
+}
+
 TEST(Engine, rows_of_a_picture_come_in_one_step_with_their_soft_rows) {
   FakeBackend backend(32);
   const auto soft = std::make_shared<backend::HostSoftRows>(std::vector<float>(4 * 20), 4);
