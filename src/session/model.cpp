@@ -49,7 +49,11 @@ Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& 
     fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; send the prompt raw",
                checkpoint_->path);
   }
-  return Prompt(text::encode(*tokenizer_, chat_.render(conversation, options)));
+  std::vector<int> ids = text::encode(*tokenizer_, chat_.render(conversation, options));
+  const bool in_thought = ends_in_thought(*tokenizer_, ids);
+  Prompt prompt(std::move(ids));
+  prompt.in_thought = in_thought;
+  return prompt;
 }
 
 Prompt Model::raw(std::string_view text, const RawOptions& options) const {

@@ -6,6 +6,7 @@
 #include "checkpoint/json_text.h"
 #include "cli/flags/length_options.h"
 #include "cli/terminal/text_input.h"
+#include "text/json_slices.h"
 
 namespace slip::cli {
 namespace {
@@ -21,14 +22,14 @@ void refuse_media(const text::Conversation& conversation) {
   }
 }
 
-session::Prompt prompt_of_messages(const json& line, const session::Model& model) {
+/// `text` is the line as it was written: a template sees the order of its keys.
+session::Prompt prompt_of_messages(const json& line, std::string_view text, const session::Model& model) {
   if (!model.is_chat()) fail_usage("the model's tokenizer has no chat turns; use \"prompt\"");
-  const json none;
-  const text::Conversation conversation{text::read_messages(line["messages"]),
-                                        text::read_tools(line.contains("tools") ? line["tools"] : none)};
+  const text::Conversation conversation{text::parse_messages(text::member_slice(text, "messages")),
+                                        text::parse_tools(text::member_slice(text, "tools"))};
   if (conversation.turns.empty()) fail_usage("\"messages\" is empty");
   refuse_media(conversation);
-  bool thinking = false;
+  std::optional<bool> thinking;
   if (line.contains("think")) {
     if (!line["think"].is_boolean()) fail_usage("\"think\" must be true or false");
     thinking = line["think"].get<bool>();
@@ -50,7 +51,7 @@ BatchPrompt read_line(std::string_view text, const std::string& where, const ses
   if (given.has_value() == fields.has("messages"))
     fail_file("{}: must have either \"prompt\" or \"messages\"", where);
   try {
-    prompt.prompt = given ? model.raw(*given) : prompt_of_messages(line, model);
+    prompt.prompt = given ? model.raw(*given) : prompt_of_messages(line, text, model);
   } catch (const Error& error) {
     fail_file("{}: {}", where, error.what());
   }

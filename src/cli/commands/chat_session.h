@@ -3,6 +3,7 @@
 // trained on it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace slip::cli {
 class ChatSession {
  public:
   std::string system;
-  bool thinking = false;
+  std::optional<bool> thinking = {};
 
   /// The conversation with one more message, ready for the model to answer. Changes nothing.
   text::Conversation with(const std::string& message) const;
