@@ -131,7 +131,7 @@ void Service::generate(Call& call, Job job) {
 void Service::chat(Call& call) {
   const json body = parse_body(call.request.body);
   check_model(*card_, body);
-  ChatRequest chat = read_chat(body, model_->config().vocab);
+  ChatRequest chat = read_chat(body, model_->config().vocab, call.request.body);
   Job job{.common = std::move(chat.common), .warnings = std::move(chat.warnings)};
   job.prompts.push_back(model_->prompt(chat.conversation, chat.options));
   job.writer = [&](ReplyFrame frame) {
