@@ -29,6 +29,8 @@ struct Service::Job {
 
 namespace {
 
+constexpr int kLikelyAnswer = 1024;  // tokens, where more are allowed: for estimates
+
 /// Names the loaded model to whoever asks for another.
 void check_model(const ModelCard& card, const json& body) {
   const std::string name = Fields(body).text("model").value_or("");
@@ -65,8 +67,9 @@ std::optional<double> shorter(std::optional<double> asked, double limit) {
 void Service::generate(Call& call, Job job) {
   GenerationFields& common = job.common;
   session::Generation& generation = common.generation;
-  const int most = options_.answer_tokens > 0 ? options_.answer_tokens : session::kDefaultMaxTokens;
-  const int64_t asked = common.max_tokens.value_or(most);
+  // Who does not say gets the room that is left: pages are taken as the answer grows.
+  const int64_t asked =
+      common.max_tokens.value_or(options_.answer_tokens > 0 ? options_.answer_tokens : INT64_MAX);
   // Pages are one key's own; the salt is nobody's where there is neither key nor salt.
   if (!call.request.key.empty() || !common.cache_salt.empty())
     generation.salt = kv::salt_of(call.request.key + '\n' + common.cache_salt);
@@ -84,7 +87,7 @@ void Service::generate(Call& call, Job job) {
       generation.choice = choice;
       plan.requests.push_back(model_->request(prompt, generation));
       if (!generation.sampling.seed) generation.sampling.seed = plan.requests.back().sampling.seed;
-      answer_tokens += generation.max_tokens;
+      answer_tokens += std::min(generation.max_tokens, kLikelyAnswer);
     }
   }
 
