@@ -23,6 +23,9 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   if (options.sequences < 1)
     fail_usage("at least one sequence must be allowed to run, not {}", options.sequences);
   if (options.step_rows < 0) fail_usage("the rows of a step must be positive, not {}", options.step_rows);
+  if (options.draft_sequences < 0)
+    fail_usage("the sequences up to which guesses are made must be positive, not {}",
+               options.draft_sequences);
   if (options.mixed_prompt_rows < 1) {
     fail_usage("the prompt rows of a mixed step must be at least 1, not {}", options.mixed_prompt_rows);
   }
@@ -50,7 +53,7 @@ Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculat
       speculator_(speculator),
       room_(with_budget(pages_, options.cache_bytes), backend.kv_layout(), speculator),
       fitting_(static_cast<int>(room_.fitting(context_))),
-      round_(backend, scheduler_, speculator, options.mixed_prompt_rows) {
+      round_(backend, scheduler_, speculator, {options.mixed_prompt_rows, options.draft_sequences}) {
   running_.reserve(static_cast<size_t>(scheduler_.limits().sequences));
   draft_caches_.reserve(speculate::kMostDrafters);
   publish_load();
@@ -164,7 +167,8 @@ void Engine::publish_load() {
             .cache_bytes = room_.budget(),
             .free_bytes = room_.available(),
             .prompt_rate = meter_.prompt_rate(),
-            .decode_rate = meter_.decode_rate()};
+            .decode_rate = meter_.decode_rate(),
+            .sizes = meter_.sizes()};
   {
     const std::lock_guard lock(mutex_);
     load.waiting += static_cast<int>(submitted_.size());

@@ -12,6 +12,7 @@
 // kError. A drafter that fails ends nothing; Speculator::failures() has its sentence.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,7 @@ struct EngineOptions {
   int context = 0;                  // most tokens of a sequence; 0 = what the model was made for
   int sequences = 64;               // run together; also bounded by the backend's rows
   int step_rows = 0;                // most rows of a step; 0 = what the backend takes
+  int draft_sequences = 0;          // with more of them decoding, nobody guesses; 0 = no such bound
   int mixed_prompt_rows = 512;      // of prompts in a step that also decodes, which is bounded by time too
   size_t cache_bytes = ~size_t{0};  // for the pages of all caches, of sequences and of prefixes
 };
@@ -62,6 +64,9 @@ class Engine {
   }
 
   int context() const { return context_; }
+  /// The longest sequence that can ever run, prompt and answer together: the context, or less where its caches would not
+  /// fit. From any thread.
+  int longest() const { return std::min(context_, fitting_); }
   /// What there is to do, as of the last step; from any thread.
   Load load() const;
   /// Does what a lack of pages would do: the youngest sequence gives its pages back and waits. Between steps.

@@ -8,11 +8,11 @@
 namespace slip::engine {
 
 Round::Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator,
-             int mixed_prompt_rows)
+             const Options& options)
     : backend_(backend),
       scheduler_(scheduler),
       speculator_(speculator),
-      mixed_prompt_rows_(mixed_prompt_rows),
+      options_(options),
       sampler_(backend.config().vocab),
       cost_(backend.narrow_rows()) {
   const auto sequences = static_cast<size_t>(scheduler.limits().sequences);
@@ -103,7 +103,7 @@ Budget Round::budget(Running running) {
   for (const Need& need : needs_) decoding += need.known == 1 ? 1 : 0;
   Budget budget;
   if (decoding > 0) budget.decodes = cost_.sequences(decoding);
-  budget.prompt_rows = cost_.prompt_rows(std::min(decoding, budget.decodes), mixed_prompt_rows_);
+  budget.prompt_rows = cost_.prompt_rows(std::min(decoding, budget.decodes), options_.mixed_prompt_rows);
   if (budget.decodes >= decoding) return budget;
   const auto behind = std::find_if(running.begin(), running.end(),
                                    [&](const auto& sequence) { return sequence->id() > turn_; });
@@ -118,16 +118,24 @@ Budget Round::budget(Running running) {
   return budget;
 }
 
+bool Round::crowded() const {
+  if (options_.draft_sequences == 0) return false;
+  const auto decoding =
+      std::count_if(parts_.begin(), parts_.end(), [](const Part& part) { return part.decoding; });
+  return decoding > options_.draft_sequences;
+}
+
 void Round::draft() {
   if (speculator_ == nullptr) return;
+  const bool silent = crowded();
   views_.clear();
   for (const Part& part : parts_) {
-    if (part.sequence->guessable()) views_.push_back(&part.sequence->view());
+    if (part.sequence->guessable() && !silent) views_.push_back(&part.sequence->view());
   }
   speculator_->propose(views_, static_cast<int>(views_.size()) + guesses_, scheduler_.limits().sequence_rows);
   size_t index = 0;
   for (Part& part : parts_) {
-    if (!part.sequence->guessable()) continue;
+    if (!part.sequence->guessable() || silent) continue;
     part.guesses = part.sequence->propose(speculator_->guesses(index), guesses_);
     if (!grow(*part.sequence, part.rows())) part.guesses = 0;  // nobody gives way to guesses
     part.sequence->explain(speculator_->decision(index++));

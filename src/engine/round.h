@@ -26,9 +26,13 @@ namespace slip::engine {
 
 class Round {
  public:
+  struct Options {
+    int mixed_prompt_rows = 128;
+    int draft_sequences = 0;  // with more of them decoding, nobody guesses; 0 = no such bound
+  };
   /// All must outlive the round; `speculator` may be null.
   Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator,
-        int mixed_prompt_rows);
+        const Options& options);
 
   using Running = std::span<const std::unique_ptr<Sequence>>;
   /// The four steps.
@@ -53,6 +57,7 @@ class Round {
   Sequence* youngest_behind(const Sequence& sequence, Running running) const;
   Budget budget(Running running);
   void draft();
+  bool crowded() const;
   bool run();
   void settle(LoadMeter& meter);
   StepTimes times_of_step();
@@ -61,7 +66,7 @@ class Round {
   backend::Backend& backend_;
   const Scheduler& scheduler_;
   speculate::Speculator* const speculator_;
-  const int mixed_prompt_rows_;
+  const Options options_;
   sample::Sampler sampler_;
   StepCost cost_;
 

@@ -256,6 +256,52 @@ TEST(Speculation, where_pages_run_out_drafters_keep_their_context) {
   EXPECT_EQ(backend.pages().bytes_live(), 0u);
 }
 
+TEST(Speculation, with_more_sequences_than_told_nobody_guesses_and_nobody_can_tell) {
+  for (const int bound : {0, 1, 2, 3}) {
+    FakeBackend backend;
+    FakeAssistant assistant(backend, 1);
+    const auto speculator =
+        fake_speculator(40, {.fixed = 4}, std::make_unique<speculate::MtpDrafter>(assistant));
+    Engine engine(backend, {.sequences = 4, .draft_sequences = bound}, speculator.get());
+    std::vector<Collected> outs(3);
+    for (size_t i = 0; i < 3; ++i) {
+      Request request = fake_request(5, 12 + 12 * static_cast<int>(i), i);
+      request.sink = outs[i].sink();
+      engine.submit(std::move(request));
+    }
+    int crowded = 0;
+    while (engine.step()) {
+      if (engine.running() > bound && bound > 0) crowded = assistant.steps;
+    }
+    EXPECT_EQ(crowded, 0) << "guesses while more than " << bound << " decode";
+    EXPECT_GT(assistant.steps, 0) << "the last one is alone in the end";
+    for (size_t i = 0; i < 3; ++i) {
+      const Request request = fake_request(5, 12 + 12 * static_cast<int>(i), i);
+      EXPECT_EQ(outs[i].tokens, generate_plainly(request.prompt, request.sampling, request.max_tokens));
+    }
+  }
+}
+
+TEST(Engine, steps_are_counted_by_their_size) {
+  FakeBackend backend(64);
+  Engine engine(backend);
+  Request request = fake_request(60, 5, 1);
+  request.sink = [](const Delta&) {};
+  engine.submit(std::move(request));
+  engine.run_until_done();
+  const StepSizes sizes = engine.load().sizes;
+  EXPECT_EQ(sizes.tokens, 65u);
+  EXPECT_EQ(sizes.steps[0], 4u) << "of one token";
+  EXPECT_EQ(sizes.steps[4], 1u) << "33 to 64: the prompt and the first token";
+}
+
+TEST(Engine, the_longest_request_is_one_that_would_be_taken) {
+  FakeBackend backend;
+  const int context = backend.config().max_positions;
+  EXPECT_EQ(Engine(backend).longest(), context);
+  EXPECT_LT(Engine(backend, {.context = 20}).longest(), 21);
+}
+
 TEST(Speculation, guesses_and_prompts_share_a_narrow_step) {
   FakeBackend backend(6);
   FakeAssistant assistant(backend, 1);
