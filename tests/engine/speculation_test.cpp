@@ -142,32 +142,6 @@ TEST(Speculation, a_drafter_that_fails_is_dropped_with_a_sentence_and_ends_nothi
   EXPECT_EQ(assistant.steps, 7);
 }
 
-// Leaves its guesses in the history and fails: the text must not hold them.
-class Litterer final : public speculate::Drafter {
- public:
-  const char* name() const override { return "litterer"; }
-  speculate::Effort effort() const override { return speculate::Effort::kSteps; }
-  int most_drafts() const override { return 4; }
-  size_t bytes_at(int) const override { return 0; }
-  void begin(const speculate::SequenceView&) override {}
-  void propose(std::span<speculate::Proposal> proposals) override {
-    for (auto& proposal : proposals) proposal.view->tokens->push_back(3);
-    throw std::runtime_error("tripped");
-  }
-  void committed(const speculate::SequenceView&, const speculate::Pass&) override {}
-  void settled(uint64_t) override {}
-};
-
-TEST(Speculation, what_a_failing_drafter_leaves_in_a_history_is_taken_off) {
-  const Request request = fake_request(5, 30, 1);
-  const auto speculator = fake_speculator(40, {.fixed = 3}, std::make_unique<Litterer>());
-  const Told told = run(fake_request(5, 30, 1), speculator.get());
-  std::vector<int> tokens;
-  for (const Delta& delta : told.deltas) tokens.push_back(delta.token);
-  EXPECT_EQ(tokens, generate_plainly(request.prompt, request.sampling, 30));
-  EXPECT_EQ(speculator->failures().size(), 1u);
-}
-
 TEST(Speculation, cancelling_between_rounds_leaves_the_others_untouched) {
   FakeBackend backend;
   FakeAssistant assistant(backend, 0.7);
