@@ -40,6 +40,7 @@ inline model::Config fake_config(int vocab = 40, int max_positions = 4096) {
 inline model::Config fake_sliding_config(int window = 100) {
   model::Config config = fake_config();
   config.window = window;
+  config.max_positions = 16384;
   config.layers.push_back(config.layers.front());
   config.layers.back().kind = model::LayerKind::kSliding;
   config.layers.back().kv_source = 1;

@@ -76,7 +76,7 @@ TEST_F(Prefix, of_the_same_prompt_the_last_rows_are_computed) {
 
 TEST_F(Prefix, turns_of_a_conversation_restore_what_was_said) {
   restart();
-  std::vector<int> text = fake_prompt(3000, 7);
+  std::vector<int> text = fake_prompt(8000, 7);
   int asked = 0, restored = 0;
   for (int turn = 0; turn < 20; ++turn) {
     const std::vector<int> more = fake_prompt(50, 100 + static_cast<uint64_t>(turn));
