@@ -18,37 +18,8 @@ struct Choice {
 
 std::vector<Choice> choices_of(const ChatReplyOptions& options) {
   std::vector<Choice> choices;
-  for (int i = 0; i < options.choices; ++i) {
-    // Ids of calls are unique beyond this answer, as clients put several answers into one history.
-    const std::string& id = options.frame.id;
-    choices.push_back(
-        {ReplyShaper({.tools = options.tools,
-                      .parallel_calls = options.parallel_calls,
-                      .scores = options.logprobs,
-                      .call_token = options.tokenizer->id_of(text::mark::kToolCall).value_or(-1),
-                      .call_prefix = fmt::format("{}{}", id.substr(id.rfind('-') + 1),
-                                                 i == 0 ? std::string() : fmt::format("c{}", i))})});
-  }
+  for (int i = 0; i < options.choices; ++i) choices.push_back({chat_shaper(options, "call_", i)});
   return choices;
-}
-
-Json bytes_json(const std::string& bytes) {
-  Json list = Json::array();
-  for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
-  return list;
-}
-
-Json score_json(const text::Tokenizer& tokenizer, const Score& score) {
-  const auto one = [&](int id, float logprob) {
-    return Json{{"token", token_text(tokenizer, id)},
-                {"logprob", logprob_json(logprob)},
-                {"bytes", bytes_json(token_bytes(tokenizer, id))}};
-  };
-  Json json = one(score.id, score.logprob);
-  Json top = Json::array();
-  for (const sample::TokenLogprob& other : score.top) top.push_back(one(other.id, other.logprob));
-  json["top_logprobs"] = std::move(top);
-  return json;
 }
 
 /// Both names that clients know: llama.cpp's and vLLM's.
@@ -73,7 +44,8 @@ class ChatStream final : public ReplyWriter {
     const Shaped shaped = choice.shaper.add(delta);
     for (const Score& score : shaped.scores) scores_[index].push_back(score_json(*options_.tokenizer, score));
     for (const Shaped::Item& item : shaped.items) add_item(index, item, out);
-    if (delta.finish != FinishReason::kNone) choice.finish = choice.shaper.finish_reason(delta.finish);
+    if (delta.finish != FinishReason::kNone)
+      choice.finish = finish_reason(choice.shaper.ending(delta.finish));
     return !shaped.cancel;
   }
 
@@ -179,7 +151,8 @@ class WholeChat final : public ReplyWriter {
       if (item.kind == Kind::kReasoning) message.reasoning += item.text;
       if (item.kind == Kind::kToolCall) message.calls.push_back(std::move(item.call));
     }
-    if (delta.finish != FinishReason::kNone) choice.finish = choice.shaper.finish_reason(delta.finish);
+    if (delta.finish != FinishReason::kNone)
+      choice.finish = finish_reason(choice.shaper.ending(delta.finish));
     return !shaped.cancel;
   }
 
@@ -233,6 +206,17 @@ class WholeChat final : public ReplyWriter {
 };
 
 }  // namespace
+
+ReplyShaper chat_shaper(const ChatReplyOptions& options, std::string_view word, int choice) {
+  const std::string& id = options.frame.id;
+  std::string prefix = fmt::format("{}{}", word, id.substr(id.find_last_of("-_") + 1));
+  if (choice > 0) prefix += fmt::format("c{}", choice);
+  return ReplyShaper({.tools = options.tools,
+                      .parallel_calls = options.parallel_calls,
+                      .scores = options.logprobs,
+                      .call_token = options.tokenizer->id_of(text::mark::kToolCall).value_or(-1),
+                      .call_prefix = std::move(prefix)});
+}
 
 std::unique_ptr<ReplyWriter> chat_stream(ChatReplyOptions options) {
   return std::make_unique<ChatStream>(std::move(options));

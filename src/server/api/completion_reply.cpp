@@ -43,7 +43,7 @@ class Choice {
     if (!delta.of_prompt && options_->answer) {
       for (const Shaped::Item& item : shaper_.add(delta).items) text += item.text;
     }
-    if (delta.finish != FinishReason::kNone) finish = shaper_.finish_reason(delta.finish);
+    if (delta.finish != FinishReason::kNone) finish = finish_reason(shaper_.ending(delta.finish));
   }
 
   ScoreLists scores;

@@ -15,28 +15,7 @@ namespace slip::server::api {
 
 using nlohmann::json;
 
-/// What a route made of its body.
-struct Service::Job {
-  GenerationFields common;
-  std::vector<session::Prompt> prompts = {};
-  std::vector<std::string> warnings = {};
-  std::string prefix = "chatcmpl";  // of the answer's id
-  std::string object = "chat.completion", chunk = "chat.completion.chunk";
-  bool no_answer = false;
-  std::function<std::unique_ptr<ReplyWriter>(ReplyFrame frame)> writer = {};
-};
-
 namespace {
-
-/// Names the loaded model to whoever asks for another.
-void check_model(const ModelCard& card, const json& body) {
-  const std::string name = Fields(body).text("model").value_or("");
-  if (card.answers_to(name)) return;
-  throw ApiError(
-      404, "model_not_found",
-      fmt::format("there is no model '{}' here; this server runs '{}'", name.substr(0, 200), card.id()),
-      "model");
-}
 
 /// Most tokens that may follow the prompt.
 int64_t room_for(const session::Prompt& prompt, int context, int request_tokens) {
@@ -61,6 +40,30 @@ std::optional<double> shorter(std::optional<double> asked, double limit) {
 }
 
 }  // namespace
+
+void Service::require_named(const json& body) const {
+  const std::string name = Fields(body).text("model").value_or("");
+  if (card_->answers_to(name)) return;
+  throw ApiError(
+      404, "model_not_found",
+      fmt::format("there is no model '{}' here; this server runs '{}'", name.substr(0, 200), card_->id()),
+      "model");
+}
+
+Service::ChatJob Service::chat_job(ChatRequest chat, std::string prefix) const {
+  ChatJob made;
+  made.reply = {.parallel_calls = chat.parallel_tool_calls,
+                .logprobs = chat.common.generation.sampling.logprobs.has_value(),
+                .choices = chat.common.choices,
+                .tokenizer = &model_->tokenizer()};
+  made.job = {.common = std::move(chat.common),
+              .warnings = std::move(chat.warnings),
+              .notes = std::move(chat.notes),
+              .prefix = std::move(prefix)};
+  made.job.prompts.push_back(model_->prompt(chat.conversation, chat.options));
+  made.reply.tools = std::move(chat.conversation.tools);
+  return made;
+}
 
 void Service::generate(Call& call, Job job) {
   GenerationFields& common = job.common;
@@ -89,7 +92,7 @@ void Service::generate(Call& call, Job job) {
 
   const std::string& id = call.request.id;
   ReplyFrame frame{
-      .id = fmt::format("{}-{}", job.prefix, id.substr(id.find('-') + 1)),
+      .id = job.prefix + id.substr(id.find('-') + 1),
       .object = common.stream ? job.chunk : job.object,
       .model = card_->id(),
       .fingerprint = fmt::format("slip-{}-{}", session::build_version(), card_->fingerprint().substr(0, 8)),
@@ -125,34 +128,29 @@ void Service::generate(Call& call, Job job) {
   }
   call.generating = true;
   for (const std::string& warning : job.warnings) say(fmt::format("{} warning: {}", id, warning));
+  for (const std::string& note : job.notes) say(fmt::format("{} {}", id, note));
 }
 
 void Service::chat(Call& call) {
   const json body = parse_body(call.request.body);
-  check_model(*card_, body);
-  ChatRequest chat = read_chat(body, model_->config().vocab);
-  Job job{.common = std::move(chat.common), .warnings = std::move(chat.warnings)};
-  job.prompts.push_back(model_->prompt(chat.conversation, chat.options));
-  job.writer = [&](ReplyFrame frame) {
-    ChatReplyOptions options{.frame = std::move(frame),
-                             .tools = std::move(chat.conversation.tools),
-                             .parallel_calls = chat.parallel_tool_calls,
-                             .logprobs = job.common.generation.sampling.logprobs.has_value(),
-                             .choices = job.common.choices,
-                             .tokenizer = &model_->tokenizer()};
-    return job.common.stream ? chat_stream(std::move(options)) : whole_chat(std::move(options));
+  require_named(body);
+  ChatJob chat = chat_job(read_chat(body, model_->config().vocab), "chatcmpl-");
+  const bool stream = chat.job.common.stream;
+  chat.job.writer = [&reply = chat.reply, stream](ReplyFrame frame) {
+    reply.frame = std::move(frame);
+    return stream ? chat_stream(std::move(reply)) : whole_chat(std::move(reply));
   };
-  generate(call, std::move(job));
+  generate(call, std::move(chat.job));
 }
 
 void Service::complete(Call& call) {
   const json body = parse_body(call.request.body);
-  check_model(*card_, body);
+  require_named(body);
   CompletionRequest completion = read_completion(body, model_->config().vocab);
   const text::Tokenizer& tokenizer = model_->tokenizer();
   const bool spelled = completion.common.generation.form == session::ReplyForm::kSpelled;
   Job job{.common = std::move(completion.common),
-          .prefix = "cmpl",
+          .prefix = "cmpl-",
           .object = "text_completion",
           .chunk = "text_completion",
           .no_answer = completion.no_answer};

@@ -32,6 +32,9 @@ struct GenerationFields {
 /// `vocab`: of the model. Throws ApiError.
 GenerationFields read_generation(const Fields& body, int vocab);
 
+/// A string or a list of them under `key`, added to `stops`.
+void read_stops(const Fields& body, const char* key, std::vector<std::string>& stops);
+
 /// Fields that force a form on the answer, which nobody can keep yet: a 400 that says so.
 void refuse_forced_forms(const Fields& body);
 

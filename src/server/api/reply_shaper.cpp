@@ -44,7 +44,7 @@ void ReplyShaper::add_call(const ReplyEvent& event, Shaped& out) {
   const nlohmann::json none;
   ShapedCall call{
       .index = calls_,
-      .id = fmt::format("call_{}_{}", options_.call_prefix, calls_),
+      .id = fmt::format("{}_{}", options_.call_prefix, calls_),
       .name = event.name,
       .arguments = typed_arguments(event.arguments, tool == options_.tools.end() ? none : tool->parameters)};
   out.items.push_back({.kind = Kind::kToolCall, .call = std::move(call)});
@@ -71,12 +71,19 @@ void ReplyShaper::add_score(const engine::Delta& delta, Shaped& out) const {
   out.scores.push_back({delta.token, delta.logprob, {delta.top.begin(), delta.top.end()}});
 }
 
-const char* ReplyShaper::finish_reason(FinishReason reason) const {
-  switch (reason) {
-    case FinishReason::kMaxTokens:
-    case FinishReason::kContext: return closed_ ? "tool_calls" : "length";
-    default: return calls_ > 0 ? "tool_calls" : "stop";
+Ending ReplyShaper::ending(FinishReason reason) const {
+  const bool cut = reason == FinishReason::kMaxTokens || reason == FinishReason::kContext;
+  if (cut && !closed_) return Ending::kLength;
+  return calls_ > 0 ? Ending::kCalls : Ending::kComplete;
+}
+
+const char* finish_reason(Ending ending) {
+  switch (ending) {
+    case Ending::kLength: return "length";
+    case Ending::kCalls: return "tool_calls";
+    case Ending::kComplete: break;
   }
+  return "stop";
 }
 
 }  // namespace slip::server::api

@@ -18,6 +18,9 @@
 
 namespace slip::server::api {
 
+/// Why a reply is over, as far as clients tell.
+enum class Ending { kComplete, kLength, kCalls };
+
 struct ShapedCall {
   int index = 0;
   std::string id, name, arguments;
@@ -49,7 +52,7 @@ class ReplyShaper {
     bool chat = true;              // false: a completion, which may well be empty
     bool scores = false;           // wanted
     int call_token = -1;           // the id of <|tool_call>
-    std::string call_prefix = {};  // of the ids of calls
+    std::string call_prefix = {};  // of the ids of calls, "call_1f"
   };
   explicit ReplyShaper(Options options) : options_(std::move(options)) {}
 
@@ -57,8 +60,7 @@ class ReplyShaper {
   Shaped add(const engine::Delta& delta);
 
   int calls() const { return calls_; }
-  /// OpenAI's word for how it ended.
-  const char* finish_reason(engine::FinishReason reason) const;
+  Ending ending(engine::FinishReason reason) const;
 
  private:
   void add_call(const text::ReplyEvent& event, Shaped& out);
@@ -72,5 +74,8 @@ class ReplyShaper {
   bool closed_ = false;    // nothing more comes out
   std::string thoughts_;   // kept until there is an answer
 };
+
+/// OpenAI's word, of chat and completions.
+const char* finish_reason(Ending ending);
 
 }  // namespace slip::server::api
