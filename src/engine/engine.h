@@ -1,6 +1,5 @@
-// Engine: runs requests on a backend, any number of them together, each as if it were alone. One step is one
-// pass of the model over the rows the scheduler picks from all sequences: decode rows, drafts and prompt
-// chunks in one batch. With a speculator, a step is also a round of speculation (speculate/round.h).
+// Engine: runs requests on a backend, any number of them together, each as if it were alone. One step is a
+// round (round.h): one pass of the model over decode rows, guesses and prompt chunks of all sequences.
 //
 // Threads: one thread calls step(). submit() and cancel() may come from any thread, also from a sink; they
 // leave a note that the next step reads first, so nothing is locked while a step works. Memory is taken when
@@ -21,10 +20,10 @@
 #include "backend/backend.h"
 #include "engine/load_meter.h"
 #include "engine/request.h"
+#include "engine/round.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/stats.h"
-#include "sample/sampler.h"
 
 namespace slip::engine {
 
@@ -32,7 +31,8 @@ struct EngineOptions {
   int context = 0;                  // most tokens of a sequence; 0 = what the model was made for
   int sequences = 64;               // run together; also bounded by the backend's rows
   int step_rows = 0;                // most rows of a step; 0 = what the backend takes
-  int mixed_prompt_rows = 128;      // of prompts in a step that also decodes
+  int draft_sequences = 0;          // with more of them decoding, nobody guesses; 0 = no such bound
+  int mixed_prompt_rows = 512;      // of prompts in a step that also decodes, which is bounded by time too
   size_t cache_bytes = ~size_t{0};  // for the caches of all running sequences
 };
 
@@ -59,6 +59,9 @@ class Engine {
   }
 
   int context() const { return context_; }
+  /// The longest sequence that can ever run, prompt and answer together: the context, or less where its caches would not
+  /// fit. From any thread.
+  int longest() const;
   /// What there is to do, as of the last step; from any thread.
   Load load() const;
   /// Ends all requests, running, waiting and those submitted meanwhile. Between steps.
@@ -70,16 +73,11 @@ class Engine {
 
  private:
   void check(const Request& request) const;
-  size_t cache_bytes(const Sequence& sequence) const;
+  void check_media(const Request& request) const;
+  size_t cache_bytes(int most_tokens) const;
   void read_notes();
   void publish_load();
   void admit();
-  void run_batch();
-  void propose();
-  void gather_rows();
-  void take_results(const backend::Output& output, double seconds);
-  speculate::Pass pass_of(const backend::Output& output, size_t index, int kept, int first_row,
-                          int first_output) const;
   void retire();
   bool notes_left();
 
@@ -88,8 +86,8 @@ class Engine {
   const int context_;
   const int vocab_;
   Scheduler scheduler_;
-  sample::Sampler sampler_;
   speculate::Speculator* const speculator_;
+  Round round_;
 
   std::mutex mutex_;  // guards the notes
   std::vector<std::unique_ptr<Sequence>> submitted_;
@@ -103,15 +101,7 @@ class Engine {
   mutable std::mutex load_mutex_;
   Load load_;
 
-  // Of the step at hand; kept to keep their memory. Index i belongs to running_[i].
-  std::vector<uint64_t> cancels_;
-  std::vector<const speculate::SequenceView*> views_;  // of those that somebody may guess for
-  int decoding_ = 0;                                   // sequences
-  std::vector<Need> needs_;
-  std::vector<int> row_counts_;
-  std::vector<int> output_counts_;
-  std::vector<backend::Row> rows_;
-  std::vector<kv::Cache*> caches_;
+  std::vector<uint64_t> cancels_;  // of the step at hand
 };
 
 }  // namespace slip::engine

@@ -55,12 +55,15 @@ class Sequence {
   kv::Cache* cache() const { return cache_.get(); }
 
   Need need() const;
-  /// It has written a token; its prompt is read.
-  bool decoding() const { return sampled_ > 0; }
+  /// The most rows, up to so many, that end at no place where rows must stay together. Of known tokens.
+  int fit(int rows) const;
+  /// Its prompt is read, and one token is to follow the others.
+  bool decoding() const { return sampled_ > 0 && known() == 1; }
   /// Somebody may guess for it.
-  bool drafting() const { return decoding() && request_.draft; }
-  /// Guesses of the tokens to follow, for the next step only; cut to what could still be kept.
-  void propose(const speculate::Guesses& guesses);
+  bool guessable() const { return decoding() && request_.draft; }
+  /// Guesses of the tokens to follow, for the next step only; cut to `most` and to what could still be kept.
+  /// Returns how many are left.
+  int propose(const speculate::Guesses& guesses, int most = speculate::kMostDepth);
   /// Why they are as they are, for the statistics.
   void explain(const speculate::Decision& decision);
   /// Stages `count` rows and appends them to `rows`, as sequence `index` of the batch. Returns how many want
@@ -86,7 +89,13 @@ class Sequence {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// Tokens that are not in the cache yet.
+  int known() const { return static_cast<int>(tokens_.size()) - cache_->length(); }
   bool wants_output(int position) const;
+  bool wants_score(int position) const;
+  /// The media that a position belongs to; null = none.
+  const MediaSpan* media_at(int position) const;
+  void add_text_row(int position, int index, std::vector<backend::Row>& rows) const;
   /// What may be picked as the token at `position`; null = everything.
   const sample::TokenMask* mask_at(size_t position) const;
   /// Log-probabilities of the prompt's tokens, from the outputs of the rows before them; returns how many of
@@ -112,8 +121,10 @@ class Sequence {
   std::unique_ptr<kv::Cache> cache_;
   ReplyText text_;
   std::optional<sample::TokenMask>
-      no_stop_;      // everything but stop ids, while there are fewer than min_tokens
-  int sampled_ = 0;  // tokens, the stop id too
+      no_stop_;            // everything but stop ids, while there are fewer than min_tokens
+  int sampled_ = 0;        // tokens, the stop id too
+  bool in_round_ = false;  // the rows staged are those of a sequence that decodes
+  size_t scored_ = 0;      // tokens of the prompt whose log-probabilities are out
   bool finished_ = false;
   Stats stats_;
   Clock::time_point submitted_ = Clock::now();

@@ -142,6 +142,17 @@ std::vector<std::string> Model::drafter_failures() {
   return failures;
 }
 
+const char* Model::kv_text() const {
+  return backend_->kv_layout().storage() == kv::Storage::kBf16 ? "bf16" : "f32";
+}
+
+std::vector<std::string> Model::drafter_paths() const {
+  std::vector<std::string> paths;
+  if (drafters_ && drafters_->assistant != nullptr) paths.push_back(drafters_->assistant->path);
+  if (drafters_ && drafters_->dflash != nullptr) paths.push_back(drafters_->dflash->path);
+  return paths;
+}
+
 std::string Model::device_text() const {
   return device_note_.empty() ? backend_text_ : fmt::format("{} ({})", backend_text_, device_note_);
 }

@@ -120,11 +120,10 @@ void DflashDrafter::draw_batch(std::span<const Job> jobs) {
   blocks_.clear();
   for (const Job& job : jobs) {
     const SequenceView& view = *job.proposal->view;
-    const std::vector<int>& tokens = *view.tokens;
     // The last guess has the longest history, and needs the most.
-    const auto history = static_cast<int64_t>(tokens.size()) + job.proposal->depth - 1;
+    const auto history = static_cast<int64_t>(view.tokens.size()) + job.proposal->depth - 1;
     blocks_.push_back({.cache = job.state->cache.get(),
-                       .anchor = tokens.back(),
+                       .anchor = view.tokens.back(),
                        .rows = job.proposal->depth + 1,
                        .candidates = sample::candidates_needed(job.state->sampling, history,
                                                                static_cast<int64_t>(view.prompt_tokens))});
@@ -138,18 +137,15 @@ void DflashDrafter::draw_batch(std::span<const Job> jobs) {
 }
 
 void DflashDrafter::draw(const Job& job, const backend::Output& output, int first) {
-  std::vector<int>& history = *job.proposal->view->tokens;
-  const size_t known = history.size();
-  for (int i = 0; i < job.proposal->depth; ++i) {
-    const sample::Context context{.history = history,
-                                  .prompt_tokens = job.proposal->view->prompt_tokens,
-                                  .position = static_cast<int64_t>(history.size())};
+  Proposal& proposal = *job.proposal;
+  for (int i = 0; i < proposal.depth; ++i) {
+    sample::Context context{.history = proposal.view->tokens,
+                            .prompt_tokens = proposal.view->prompt_tokens,
+                            .guesses = proposal.drafts};
+    context.position = static_cast<int64_t>(context.length());
     const Scores scores = output.scores(first + i, sampler_.vocab());
-    const int guess = sampler_.sample(scores, context, job.state->sampling).token;
-    job.proposal->drafts.push_back(guess);
-    history.push_back(guess);
+    proposal.drafts.push_back(sampler_.sample(scores, context, job.state->sampling).token);
   }
-  history.resize(known);
 }
 
 }  // namespace slip::speculate

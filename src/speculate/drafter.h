@@ -27,11 +27,10 @@ inline constexpr int kMostDrafters = 4;
 /// A sequence as drafters see it.
 struct SequenceView {
   uint64_t id = 0;
-  // Prompt and output; the last one is not in the cache yet (while decoding). A drafter may append its
-  // guesses while it draws, as history for the sampler, and takes them off again.
-  std::vector<int>* tokens = nullptr;
+  // Prompt and output; the last one is not in the cache yet (while decoding). The sequence alone writes them.
+  std::span<const int> tokens = {};
   size_t prompt_tokens = 0;          // how many of them are the prompt
-  int most_tokens = 0;               // it will ever have; `tokens` has room for them
+  int most_tokens = 0;               // it will ever have
   const kv::Cache* cache = nullptr;  // of the target
   const sample::Options* sampling = nullptr;
 };

@@ -94,7 +94,7 @@ void Speculator::passed(int rows, int sequences, double seconds, bool decoding_o
 
 // The last token of a text is sampled after all guesses, so it needs none.
 int Speculator::room(const Slot& slot, int sequence_rows) const {
-  const int left = slot.view->most_tokens - static_cast<int>(slot.known) - 1;
+  const int left = slot.view->most_tokens - static_cast<int>(slot.view->tokens.size()) - 1;
   return std::clamp(std::min(left, sequence_rows - 1), 0, kMostDepth);
 }
 
@@ -110,7 +110,6 @@ void Speculator::propose(std::span<const SequenceView* const> views, int most_ro
     Slot& slot = slots_[i];
     slot.view = views[i];
     slot.state = &state->second;
-    slot.known = views[i]->tokens->size();
     slot.drafts.clear();
     slot.state->drafter = slot.state->then = -1;
     slot.state->own = 0;
@@ -144,7 +143,6 @@ void Speculator::look_up(size_t drafter, int sequence_rows) {
   }
   if (lookup) {
     guard(drafter, [&](Drafter& asked) { asked.propose(proposals); });
-    restore_histories();
     if (dropped_[drafter]) return;
   }
   for (size_t i = 0; i < count_; ++i) {
@@ -196,7 +194,6 @@ void Speculator::ask(size_t drafter) {
   const double begin = clock_();
   guard(drafter, [&](Drafter& asked) { asked.propose(proposals); });
   const double seconds = clock_() - begin;
-  restore_histories();
   if (dropped_[drafter]) return;
   int steps = 1, rows = 0;
   for (size_t k = 0; k < asked_.size(); ++k) {
@@ -226,7 +223,6 @@ void Speculator::extend(size_t drafter, size_t index) {
   proposal.drafts = slot.drafts;
   proposal.match = 0;
   guard(drafter, [&](Drafter& asked) { asked.propose({&proposal, 1}); });
-  restore_histories();
   if (dropped_[drafter] || proposal.match < kLeastExtendedMatch) return;
   if (!std::equal(slot.drafts.begin(), slot.drafts.end(), proposal.drafts.begin(),
                   proposal.drafts.begin() + std::min<ptrdiff_t>(depth, std::ssize(proposal.drafts))))
@@ -249,10 +245,6 @@ void Speculator::sanitise(std::vector<int>& drafts, size_t from, int most) const
     if (drafts[i] < 0 || drafts[i] >= vocab_) count = i;
   }
   drafts.resize(count);
-}
-
-void Speculator::restore_histories() {
-  for (size_t i = 0; i < count_; ++i) slots_[i].view->tokens->resize(slots_[i].known);
 }
 
 Guesses Speculator::guesses(size_t index) const {

@@ -2,8 +2,7 @@
 // them together: lookups are asked first because they cost nothing, the controller decides who guesses for
 // whom and how deep, and where a long match goes on after a network's guesses, they are extended by it.
 //
-// It trusts nobody: guesses outside the vocabulary, too many of them, and tokens left behind in a history are
-// cut off; a drafter that throws is dropped for the rest of the process, with a sentence in failures(). None
+// It trusts nobody: guesses outside the vocabulary, and too many of them, are cut off; a drafter that throws is dropped for the rest of the process, with a sentence in failures(). None
 // of this can reach the output, which is the model's own in any case (round.h).
 //
 // Used from the thread that steps the engine. begin() takes memory; nothing else allocates, failures apart.
@@ -80,7 +79,6 @@ class Speculator {
   struct Slot {
     const SequenceView* view = nullptr;
     State* state = nullptr;
-    size_t known = 0;         // tokens
     std::vector<int> drafts;  // the result
   };
 
@@ -92,7 +90,6 @@ class Speculator {
   void extend(size_t drafter, size_t index);
   void sanitise(std::vector<int>& drafts, size_t from, int most) const;
   int room(const Slot& slot, int sequence_rows) const;
-  void restore_histories();
 
   std::vector<std::unique_ptr<Drafter>> drafters_;
   std::vector<bool> dropped_;

@@ -68,7 +68,7 @@ class SuffixDrafter final : public Drafter {
   };
 
   static void catch_up(Text& text, std::span<const int> tokens);
-  static Match longest(const PlaceChain& chain, std::span<const int> tokens);
+  static Match longest(const PlaceChain& chain, std::span<const int> tokens, std::span<const int> tail);
   void propose(Proposal& proposal) const;
 
   std::unordered_map<uint64_t, Text> texts_;

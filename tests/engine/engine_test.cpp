@@ -285,7 +285,8 @@ TEST(Engine, a_text_being_written_gets_a_token_in_every_step_while_a_long_prompt
     engine.step();
     EXPECT_EQ(writing.tokens.size(), 1 + step);
   }
-  EXPECT_EQ(reading.tokens.size(), 1u);  // 20 steps of 32 rows
+  engine.step();
+  EXPECT_EQ(reading.tokens.size(), 1u);  // a step without it to be compared with, and 20 of 32 rows
 }
 
 TEST(Engine, a_short_prompt_does_not_wait_behind_a_long_one) {
@@ -370,6 +371,59 @@ TEST(Engine, requests_and_cancellations_come_from_many_threads) {
       outs[index].expect_equal(alone(fake_request(5 + static_cast<int>(index), 12, index)));
     }
   }
+}
+
+// Two pictures whose rows see each other, beside a text that is being written.
+TEST(Engine, rows_of_a_picture_come_in_one_step_with_their_soft_rows) {
+  FakeBackend backend(32);
+  const auto soft = std::make_shared<backend::HostSoftRows>(std::vector<float>(4 * 20), 4);
+  int blocks = 0;
+  backend.before_run = [&](const backend::Batch& batch) {
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      const backend::Row& row = batch.rows[i];
+      const bool first_image = row.position >= 7 && row.position < 27;
+      const bool second_image = row.position >= 30 && row.position < 42;
+      const bool seeing = batch.sequences.size() == 2 && row.sequence == 1;
+      ASSERT_EQ(row.soft != nullptr, seeing && (first_image || second_image));
+      if (row.soft == nullptr) continue;
+      EXPECT_EQ(row.soft, soft.get());
+      EXPECT_EQ(row.soft_row, row.position - (first_image ? 7 : 30));
+      EXPECT_EQ(row.span_end, first_image ? 27 : 42);
+      if (row.soft_row > 0) continue;
+      ++blocks;
+      const auto last = i + static_cast<size_t>(row.span_end - row.position) - 1;
+      ASSERT_LT(last, batch.rows.size());
+      EXPECT_EQ(batch.rows[last].position, row.span_end - 1);
+    }
+  };
+  Engine engine(backend, {.sequences = 4, .mixed_prompt_rows = 8});
+  std::vector<Collected> outs(2);
+  Request text = fake_request(5, 40, 1);
+  text.sink = outs[0].sink();
+  engine.submit(std::move(text));
+  for (int i = 0; i < 3; ++i) engine.step();
+  Request seeing = fake_request(60, 20, 2);
+  seeing.media = {{.first = 7, .rows = 20, .both_ways = true, .soft = soft},
+                  {.first = 30, .rows = 12, .both_ways = true, .soft = soft}};
+  const std::vector<int> expected = generate_plainly(seeing.prompt, seeing.sampling, 20);
+  seeing.sink = outs[1].sink();
+  engine.submit(std::move(seeing));
+  engine.run_until_done();
+  EXPECT_EQ(blocks, 2);
+  EXPECT_EQ(outs[1].tokens, expected);
+  EXPECT_EQ(outs[0].tokens.size(), 40u);
+}
+
+TEST(Engine, a_picture_too_large_for_a_step_is_refused) {
+  FakeBackend backend(32);
+  Engine engine(backend, {.sequences = 4});
+  Request request = fake_request(60, 20, 2);
+  request.sink = [](const Delta&) {};
+  request.media = {{.first = 7,
+                    .rows = 30,
+                    .both_ways = true,
+                    .soft = std::make_shared<backend::HostSoftRows>(std::vector<float>(4 * 30), 4)}};
+  EXPECT_THROW(engine.submit(std::move(request)), Error);
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ class ScriptedDrafter final : public speculate::Drafter {
   void begin(const speculate::SequenceView&) override {}
   void propose(std::span<speculate::Proposal> proposals) override {
     for (speculate::Proposal& proposal : proposals) {
-      proposal.drafts = script_(*proposal.view->tokens, proposal.depth);
+      proposal.drafts = script_(proposal.view->tokens, proposal.depth);
       proposal.match = 20;
     }
   }

@@ -142,32 +142,6 @@ TEST(Speculation, a_drafter_that_fails_is_dropped_with_a_sentence_and_ends_nothi
   EXPECT_EQ(assistant.steps, 7);
 }
 
-// Leaves its guesses in the history and fails: the text must not hold them.
-class Litterer final : public speculate::Drafter {
- public:
-  const char* name() const override { return "litterer"; }
-  speculate::Effort effort() const override { return speculate::Effort::kSteps; }
-  int most_drafts() const override { return 4; }
-  size_t bytes_at(int) const override { return 0; }
-  void begin(const speculate::SequenceView&) override {}
-  void propose(std::span<speculate::Proposal> proposals) override {
-    for (auto& proposal : proposals) proposal.view->tokens->push_back(3);
-    throw std::runtime_error("tripped");
-  }
-  void committed(const speculate::SequenceView&, const speculate::Pass&) override {}
-  void settled(uint64_t) override {}
-};
-
-TEST(Speculation, what_a_failing_drafter_leaves_in_a_history_is_taken_off) {
-  const Request request = fake_request(5, 30, 1);
-  const auto speculator = fake_speculator(40, {.fixed = 3}, std::make_unique<Litterer>());
-  const Told told = run(fake_request(5, 30, 1), speculator.get());
-  std::vector<int> tokens;
-  for (const Delta& delta : told.deltas) tokens.push_back(delta.token);
-  EXPECT_EQ(tokens, generate_plainly(request.prompt, request.sampling, 30));
-  EXPECT_EQ(speculator->failures().size(), 1u);
-}
-
 TEST(Speculation, cancelling_between_rounds_leaves_the_others_untouched) {
   FakeBackend backend;
   FakeAssistant assistant(backend, 0.7);
@@ -203,6 +177,66 @@ TEST(Speculation, memory_of_drafters_counts_at_admission) {
   request.sink = [](const Delta&) {};
   Engine tight(backend, {.cache_bytes = own + theirs - 1}, speculator.get());
   EXPECT_THROW(tight.submit(std::move(request)), Error);
+}
+
+TEST(Speculation, with_more_sequences_than_told_nobody_guesses_and_nobody_can_tell) {
+  for (const int bound : {0, 1, 2, 3}) {
+    FakeBackend backend;
+    FakeAssistant assistant(backend, 1);
+    const auto speculator =
+        fake_speculator(40, {.fixed = 4}, std::make_unique<speculate::MtpDrafter>(assistant));
+    Engine engine(backend, {.sequences = 4, .draft_sequences = bound}, speculator.get());
+    std::vector<Collected> outs(3);
+    for (size_t i = 0; i < 3; ++i) {
+      Request request = fake_request(5, 12 + 12 * static_cast<int>(i), i);
+      request.sink = outs[i].sink();
+      engine.submit(std::move(request));
+    }
+    int crowded = 0;
+    while (engine.step()) {
+      if (engine.running() > bound && bound > 0) crowded = assistant.steps;
+    }
+    EXPECT_EQ(crowded, 0) << "guesses while more than " << bound << " decode";
+    EXPECT_GT(assistant.steps, 0) << "the last one is alone in the end";
+    for (size_t i = 0; i < 3; ++i) {
+      const Request request = fake_request(5, 12 + 12 * static_cast<int>(i), i);
+      EXPECT_EQ(outs[i].tokens, generate_plainly(request.prompt, request.sampling, request.max_tokens));
+    }
+  }
+}
+
+TEST(Engine, the_longest_request_is_one_that_would_be_admitted) {
+  FakeBackend backend;
+  const int context = backend.config().max_positions;
+  for (const size_t bytes : {backend.kv_layout().bytes_at(1), backend.kv_layout().bytes_at(context) - 1,
+                             backend.kv_layout().bytes_at(context)}) {
+    Engine engine(backend, {.cache_bytes = bytes});
+    const int longest = engine.longest();
+    const auto submit = [&](int tokens) {
+      Request request = fake_request(1, tokens - 1, 1);
+      request.sink = [](const Delta&) {};
+      engine.cancel(engine.submit(std::move(request)));
+    };
+    if (longest > 1) submit(longest);
+    if (longest < context) {
+      EXPECT_THROW(submit(longest + 1), Error) << longest;
+    }
+    engine.run_until_done();
+  }
+  EXPECT_EQ(Engine(backend, {.cache_bytes = 0}).longest(), 0);
+}
+
+TEST(Engine, steps_are_counted_by_their_size) {
+  FakeBackend backend(64);
+  Engine engine(backend);
+  Request request = fake_request(60, 5, 1);
+  request.sink = [](const Delta&) {};
+  engine.submit(std::move(request));
+  engine.run_until_done();
+  const StepSizes sizes = engine.load().sizes;
+  EXPECT_EQ(sizes.tokens, 65u);
+  EXPECT_EQ(sizes.steps[0], 4u) << "of one token";
+  EXPECT_EQ(sizes.steps[4], 1u) << "33 to 64: the prompt and the first token";
 }
 
 TEST(Speculation, guesses_and_prompts_share_a_narrow_step) {

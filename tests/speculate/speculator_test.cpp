@@ -29,7 +29,7 @@ class Decoding {
     tokens_.assign(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(prompt));
     tokens_.reserve(text_.size());
     view_ = {
-        .id = 1, .tokens = &tokens_, .most_tokens = static_cast<int>(text_.size()), .sampling = &sampling_};
+        .id = 1, .tokens = tokens_, .most_tokens = static_cast<int>(text_.size()), .sampling = &sampling_};
     speculator.begin(view_);
   }
 
@@ -56,6 +56,7 @@ class Decoding {
         rows, guesses.tokens, [&](int) { return Picked{text_[tokens_.size()]}; },
         [&](const Picked& picked, int, bool) {
           tokens_.push_back(picked.token);
+          view_.tokens = tokens_;
           return tokens_.size() < text_.size();
         });
     speculator.judged(view_, rows - 1, outcome);

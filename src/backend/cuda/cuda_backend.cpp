@@ -28,6 +28,7 @@ class CudaBackend final : public Backend {
 
   const model::Config& config() const override { return program_.config; }
   int max_rows() const override { return options_.max_rows; }
+  int narrow_rows() const override { return kMaxRows; }
   const kv::Layout& kv_layout() const override { return layout_; }
   std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
 

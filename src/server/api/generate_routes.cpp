@@ -17,17 +17,16 @@ using nlohmann::json;
 
 namespace {
 
-/// Most tokens that may follow the prompt.
-int64_t room_for(const session::Prompt& prompt, int context, int request_tokens) {
-  const auto most = static_cast<size_t>(request_tokens > 0 ? std::min(request_tokens, context) : context);
+/// Most tokens that may follow the prompt, of `most` in all. `field` is where it was sent.
+int64_t room_for(const session::Prompt& prompt, int most, const char* field) {
   if (prompt.size() == 0)
-    throw ApiError(400, "invalid_value", "the prompt is empty; give at least one token", "prompt");
-  if (prompt.size() >= most) {
+    throw ApiError(400, "invalid_value", "the prompt is empty; give at least one token", field);
+  const auto room = static_cast<size_t>(std::max(most, 1));
+  if (prompt.size() >= room) {
     throw ApiError(400, "context_length_exceeded",
-                   fmt::format("prompt is too long: {} tokens > {} maximum", prompt.size(), most - 1),
-                   "messages");
+                   fmt::format("prompt is too long: {} tokens > {} maximum", prompt.size(), room - 1), field);
   }
-  return static_cast<int64_t>(most - prompt.size());
+  return static_cast<int64_t>(room - prompt.size());
 }
 
 Json seed_json(const GenerationFields& common, uint64_t seed) {
@@ -76,9 +75,10 @@ void Service::generate(Call& call, Job job) {
 
   Answer::Plan plan{.exchange = call.exchange, .path = call.request.path};
   double prompt_tokens = 0, answer_tokens = 0;
-  const int least = generation.min_tokens;
+  const int least = generation.min_tokens, limit = options_.limits.request_tokens;
+  const int longest = limit > 0 ? std::min(limit, replies_->longest()) : replies_->longest();
   for (const session::Prompt& prompt : job.prompts) {
-    const int64_t room = room_for(prompt, card_->context(), options_.limits.request_tokens);
+    const int64_t room = room_for(prompt, longest, job.field);
     generation.max_tokens = static_cast<int>(std::min(asked, room));
     generation.min_tokens = std::min(least, generation.max_tokens);
     prompt_tokens += static_cast<double>(prompt.size());
@@ -150,6 +150,7 @@ void Service::complete(Call& call) {
   const text::Tokenizer& tokenizer = model_->tokenizer();
   const bool spelled = completion.common.generation.form == session::ReplyForm::kSpelled;
   Job job{.common = std::move(completion.common),
+          .field = "prompt",
           .prefix = "cmpl-",
           .object = "text_completion",
           .chunk = "text_completion",

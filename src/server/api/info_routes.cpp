@@ -80,6 +80,10 @@ void Service::properties(Call& call) {
   Json body = card_->properties();
   const engine::Load load = replies_->load();
   body["total_slots"] = load.sequences;
+  body["kv"] = {{"type", replies_->kv_text()},
+                {"bytes", load.cache_bytes == ~size_t{0} ? Json() : Json(load.cache_bytes)},
+                {"page_positions", kv::kPagePositions},
+                {"longest_request", replies_->longest()}};
   body["limits"] = {{"sequences", load.sequences},
                     {"queue", options_.limits.queue},
                     {"request_tokens", options_.limits.request_tokens},

@@ -17,6 +17,7 @@ void Service::responses(Call& call) {
                                 .encrypted = request.encrypted,
                                 .asked = std::move(request.asked)};
   ChatJob chat = chat_job(std::move(request.chat), "resp_");
+  chat.job.field = "input";
   chat.job.writer = [&](ReplyFrame frame) {
     options.chat = std::move(chat.reply);
     options.chat.frame = std::move(frame);

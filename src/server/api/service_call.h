@@ -24,6 +24,7 @@ struct Service::Call {
 struct Service::Job {
   GenerationFields common = {};
   std::vector<session::Prompt> prompts = {};
+  const char* field = "messages";  // that the prompts came in
   std::vector<std::string> warnings = {};
   std::vector<std::string> notes = {};  // for the log alone
   std::string prefix = "chatcmpl-";     // of the answer's id
