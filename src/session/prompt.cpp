@@ -9,6 +9,11 @@ void Prompt::add(std::vector<int> ids) {
   last.insert(last.end(), ids.begin(), ids.end());
 }
 
+void Prompt::begin_reply(const std::vector<int>& ids) {
+  begun_.insert(begun_.end(), ids.begin(), ids.end());
+  add(ids);
+}
+
 void Prompt::add(Media media) {
   segments_.push_back({.media = std::move(media)});
 }

@@ -41,11 +41,16 @@ class Prompt {
   /// The reply goes on within a thought that the prompt has opened.
   bool in_thought = false;
 
+  /// Adds the beginning of the reply: it goes on behind these tokens, wherever they stop, be it within a call.
+  void begin_reply(const std::vector<int>& ids);
+  const std::vector<int>& begun() const { return begun_; }
+
   /// As the engine takes it: `placeholder` stands at the positions of media.
   void fill(engine::Request& request, int placeholder) const;
 
  private:
   std::vector<Segment> segments_;
+  std::vector<int> begun_;
 };
 
 /// Trusted text that goes to the model as it stands: control tokens spelled out in it are control tokens, unless

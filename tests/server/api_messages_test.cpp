@@ -289,7 +289,7 @@ TEST(Messages, a_last_assistant_message_is_continued) {
 TEST(Messages, stop_sequences_end_the_text_and_are_named) {
   Server server;
   for (const bool stream : {false, true}) {
-    for (const json& stops : {json{"three"}, json{"xx", "three", "hree f"}}) {
+    for (const json& stops : {json::array({"three"}), json::array({"xx", "three", "hree f"})}) {
       server.says("one two three four");
       const auto got = server.ask(kMessages, request({{"stop_sequences", stops}, {"stream", stream}}));
       const json message = stream ? assembled_message(got->named_events()) : got->body();
@@ -418,10 +418,10 @@ TEST(Messages, what_is_wrong_is_refused_by_its_place) {
       {"no content", {{"messages", {{{"role", "user"}}}}}, "messages[0].content:"},
       {"content is a number", user(5), "messages[0].content:"},
       {"block is a number", user({5}), "messages[0].content[0]:"},
-      {"block without a type", user({json::object()}), "messages[0].content[0].type:"},
+      {"block without a type", user(json::array({json::object()})), "messages[0].content[0].type:"},
       {"text without text", user({{{"type", "text"}}}), "messages[0].content[0].text:"},
-      {"image", user({image}), "messages[0].content[0]:"},
-      {"image of a system", {{"system", {image}}}, "system[0]:"},
+      {"image", user(json::array({image})), "messages[0].content[0]:"},
+      {"image of a system", {{"system", json::array({image})}}, "system[0]:"},
       {"document", user({{{"type", "document"}}}), "messages[0].content[0]:"},
       {"result without a call", user({{{"type", "tool_result"}, {"tool_use_id", "t"}}}),
        "messages[0].content[0].tool_use_id:"},

@@ -346,7 +346,7 @@ TEST(Responses, a_thought_comes_back_in_each_of_its_forms) {
 TEST(Responses, allowed_tools_narrow_the_list) {
   Server server({}, true, 4096);
   server.says("a");
-  const json one = {tools()[1]};
+  const json one = json::array({tools()[1]});
   const json choice{
       {"type", "allowed_tools"}, {"mode", "auto"}, {"tools", {{{"type", "function"}, {"name", "ping"}}}}};
   EXPECT_EQ(prompt_of(server, request({{"tools", tools()}, {"tool_choice", choice}})),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "server/api/draft_report.h"
 #include "text/prompt.h"
 
 namespace slip::server::api {
@@ -34,6 +35,7 @@ class ChatStream final : public ReplyWriter {
       : options_(std::move(options)), choices_(choices_of(options_)) {
     begun_.resize(choices_.size());
     scores_.resize(choices_.size(), Json::array());
+    drafts_.resize(choices_.size(), Json::array());
   }
 
   bool streams() const override { return true; }
@@ -43,6 +45,7 @@ class ChatStream final : public ReplyWriter {
     Choice& choice = choices_[index];
     const Shaped shaped = choice.shaper.add(delta);
     for (const Score& score : shaped.scores) scores_[index].push_back(score_json(*options_.tokenizer, score));
+    if (options_.drafts) append_drafts(drafts_[index], delta, shaped);
     for (const Shaped::Item& item : shaped.items) add_item(index, item, out);
     if (delta.finish != FinishReason::kNone)
       choice.finish = finish_reason(choice.shaper.ending(delta.finish));
@@ -121,14 +124,18 @@ class ChatStream final : public ReplyWriter {
       choice["logprobs"] = {{"content", std::move(scores_[index])}, {"refusal", nullptr}};
       scores_[index] = Json::array();
     }
+    if (!drafts_[index].empty()) {
+      choice["drafts"] = std::move(drafts_[index]);
+      drafts_[index] = Json::array();
+    }
     if (finish != nullptr) choice["finish_reason"] = finish;
     return choice;
   }
 
   ChatReplyOptions options_;
   std::vector<Choice> choices_;
-  std::vector<char> begun_;   // its first chunk is out
-  std::vector<Json> scores_;  // that wait for a chunk
+  std::vector<char> begun_;            // its first chunk is out
+  std::vector<Json> scores_, drafts_;  // that wait for a chunk
 };
 
 class WholeChat final : public ReplyWriter {
@@ -146,6 +153,7 @@ class WholeChat final : public ReplyWriter {
     Message& message = messages_[index];
     Shaped shaped = choice.shaper.add(delta);
     for (const Score& score : shaped.scores) message.scores.push_back(score_json(*options_.tokenizer, score));
+    if (options_.drafts) append_drafts(message.drafts, delta, shaped);
     for (Shaped::Item& item : shaped.items) {
       if (item.kind == Kind::kText) message.text += item.text;
       if (item.kind == Kind::kReasoning) message.reasoning += item.text;
@@ -168,6 +176,7 @@ class WholeChat final : public ReplyWriter {
                       {"message", message_json(messages_[i])},
                       {"logprobs", std::move(logprobs)},
                       {"finish_reason", choices_[i].finish}});
+      if (options_.drafts) list.back()["drafts"] = std::move(messages_[i].drafts);
     }
     body["choices"] = std::move(list);
     body["usage"] = usage_json(record);
@@ -182,7 +191,7 @@ class WholeChat final : public ReplyWriter {
   struct Message {
     std::string text, reasoning;
     std::vector<ShapedCall> calls;
-    Json scores = Json::array();
+    Json scores = Json::array(), drafts = Json::array();
   };
 
   static Json message_json(const Message& message) {
@@ -215,6 +224,8 @@ ReplyShaper chat_shaper(const ChatReplyOptions& options, std::string_view word, 
                       .parallel_calls = options.parallel_calls,
                       .scores = options.logprobs,
                       .call_token = options.tokenizer->id_of(text::mark::kToolCall).value_or(-1),
+                      .begun = options.begun,
+                      .in_call = options.in_call,
                       .call_prefix = std::move(prefix)});
 }
 

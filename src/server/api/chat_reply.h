@@ -13,6 +13,9 @@ struct ChatReplyOptions {
   std::vector<text::Tool> tools = {};
   bool parallel_calls = true;
   bool logprobs = false;
+  bool drafts = false;   // are reported
+  bool begun = false;    // the prompt holds the beginning of the reply
+  bool in_call = false;  // which stops within a call
   int choices = 1;
   const text::Tokenizer* tokenizer = nullptr;  // outlives the writer
 };

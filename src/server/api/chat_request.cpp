@@ -175,6 +175,12 @@ ChatRequest read_chat(const json& body, int vocab) {
   const Fields fields(body);
   ChatRequest request{.common = read_generation(fields, vocab)};
   read_conversation(body, request.conversation, request.options);
+  if (!request.common.continue_ids.empty() &&
+      (request.options.continue_last || !request.options.add_generation_prompt)) {
+    fail_field("continue_token_ids",
+               "stand behind the generation prompt; leave out continue_final_message and "
+               "add_generation_prompt");
+  }
   read_response_format(fields, request.warnings);
   refuse_forced_forms(fields);
   if (fields.has("functions")) fail_unsupported("functions", "is the old spelling; use tools");
@@ -191,7 +197,8 @@ void require_answer(ChatRequest& request, const char* field) {
   session::Generation& generation = request.common.generation;
   // A reply that ends before it began helps nobody; the first token is always text, a thought or a call. What is
   // continued may be complete already.
-  if (!request.options.continue_last) generation.min_tokens = std::max(generation.min_tokens, 1);
+  if (!request.options.continue_last && request.common.continue_ids.empty())
+    generation.min_tokens = std::max(generation.min_tokens, 1);
   generation.form = session::ReplyForm::kChat;
 }
 

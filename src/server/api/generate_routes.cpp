@@ -10,6 +10,7 @@
 #include "server/api/completion_request.h"
 #include "server/api/service_call.h"
 #include "session/build_info.h"
+#include "session/reply_stream.h"
 
 namespace slip::server::api {
 
@@ -33,6 +34,15 @@ Json seed_json(const GenerationFields& common, uint64_t seed) {
   return common.negative_seed ? Json(static_cast<int64_t>(seed)) : Json(seed);
 }
 
+/// Whether the beginning of a reply stops within a call.
+bool stops_in_call(const text::Tokenizer& tokenizer, const session::Prompt& prompt) {
+  if (prompt.begun().empty()) return false;
+  const auto stream = session::chat_reply_stream(tokenizer, prompt.in_thought);
+  std::vector<text::ReplyEvent> told;
+  for (const int id : prompt.begun()) stream->push(id, told);
+  return stream->place() == text::Place::kToolCall;
+}
+
 std::optional<double> shorter(std::optional<double> asked, double limit) {
   if (limit <= 0) return asked;
   return std::min(asked.value_or(limit), limit);
@@ -53,13 +63,18 @@ Service::ChatJob Service::chat_job(ChatRequest chat, std::string prefix) const {
   ChatJob made;
   made.reply = {.parallel_calls = chat.parallel_tool_calls,
                 .logprobs = chat.common.generation.sampling.logprobs.has_value(),
+                .drafts = chat.common.report_drafts,
+                .begun = chat.options.continue_last || !chat.common.continue_ids.empty(),
                 .choices = chat.common.choices,
                 .tokenizer = &model_->tokenizer()};
   made.job = {.common = std::move(chat.common),
               .warnings = std::move(chat.warnings),
               .notes = std::move(chat.notes),
               .prefix = std::move(prefix)};
-  made.job.prompts.push_back(model_->prompt(chat.conversation, chat.options));
+  session::Prompt prompt = model_->prompt(chat.conversation, chat.options);
+  prompt.begin_reply(made.job.common.continue_ids);
+  made.reply.in_call = stops_in_call(model_->tokenizer(), prompt);
+  made.job.prompts.push_back(std::move(prompt));
   made.reply.tools = std::move(chat.conversation.tools);
   return made;
 }
@@ -158,6 +173,7 @@ void Service::complete(Call& call) {
   CompletionReplyOptions options{.echo = completion.echo,
                                  .answer = !completion.no_answer,
                                  .spelled = spelled,
+                                 .drafts = job.common.report_drafts,
                                  .logprobs = job.common.generation.sampling.logprobs.value_or(-1),
                                  .tokenizer = &tokenizer};
   for (auto& prompt : completion.prompts) {
@@ -170,6 +186,7 @@ void Service::complete(Call& call) {
       if (completion.echo) echo = tokenizer.decode(ids, {.skip_specials = !spelled});
       job.prompts.emplace_back(std::move(ids));
     }
+    job.prompts.back().begin_reply(job.common.continue_ids);
     options.echoes.insert(options.echoes.end(), static_cast<size_t>(job.common.choices), echo);
   }
   options.replies = options.echoes.size();

@@ -113,6 +113,8 @@ GenerationFields read_generation(const Fields& body, int vocab) {
   read.stream = body.boolean_or("stream", false);
   if (const auto options = body.object("stream_options"))
     read.include_usage = options->boolean_or("include_usage", false);
+  read.report_drafts = body.boolean_or("report_drafts", false);
+  read.continue_ids = body.ids("continue_token_ids", vocab).value_or(std::vector<int>());
   read.cache_salt = body.text("cache_salt").value_or("");
   body.text("prompt_cache_key");  // a hint for routers; its type is checked, no more
   body.text("user");

@@ -25,6 +25,8 @@ struct GenerationFields {
   bool include_usage = false;
   std::optional<double> deadline_s = {};
   std::string cache_salt;
+  bool report_drafts = false;          // who guessed each token; of chat and completions
+  std::vector<int> continue_ids = {};  // of the reply so far; of chat and completions
   // The seed as it was sent, for the report: -1 comes back as -1.
   bool negative_seed = false;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/json_text.h"
 #include "server/api/error.h"
 #include "server/api/media_parts.h"
 #include "server/api/thinking.h"
@@ -172,7 +173,7 @@ class Reader {
   /// Media is refused; what nobody here knows is told in the log, once for a type.
   void leave_out(const Block& block) {
     if (const MediaName* media = media_of(block.value)) fail_media(block.where, *media);
-    std::string note = fmt::format("left out blocks of type '{}'", block.type.substr(0, 60));
+    std::string note = "left out blocks of type " + checkpoint::in_quotes(block.type);
     auto& notes = request_.notes;
     if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
   }
@@ -190,7 +191,7 @@ void read_tools(const Fields& body, ChatRequest& request) {
     const Fields tool((*list)[i], fmt::format("tools[{}]", i));
     const std::string type = tool.text("type").value_or("custom");
     if (type != "custom" && !tool.has("input_schema")) {
-      request.notes.push_back(fmt::format("left out the tool of type '{}'", type.substr(0, 60)));
+      request.notes.push_back("left out the tool of type " + checkpoint::in_quotes(type));
       continue;
     }
     text::Tool read{.name = tool.need_text("name"), .description = tool.text("description").value_or("")};

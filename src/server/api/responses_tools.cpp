@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/json_text.h"
 #include "server/api/error.h"
 #include "server/api/tool_choice.h"
 
@@ -45,7 +46,7 @@ class Reader {
       require_callable(name, fields.path("name"));
       if (const json* inner = fields.find("tools")) read(*inner, fields.path("tools"), name);
     } else {
-      request_.chat.notes.push_back(fmt::format("left out the tool of type '{}'", type.substr(0, 60)));
+      request_.chat.notes.push_back("left out the tool of type " + checkpoint::in_quotes(type));
     }
   }
 
