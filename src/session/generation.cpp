@@ -17,24 +17,13 @@ uint64_t fresh_seed() {
   return ((uint64_t{device()} << 32) | device()) >> 11;
 }
 
-std::unique_ptr<engine::ReplyStream> new_stream(const GenerationSource& source, const Prompt& prompt,
-                                                ReplyForm form) {
+std::unique_ptr<engine::ReplyStream> reply_stream(const GenerationSource& source, const Prompt& prompt,
+                                                  ReplyForm form) {
   if (form == ReplyForm::kTokens) return nullptr;
   if (source.tokenizer == nullptr)
     fail_usage("{}: has no tokenizer, so it reads and writes token ids alone", source.checkpoint.path);
   if (form == ReplyForm::kChat) return chat_reply_stream(*source.tokenizer, prompt.in_thought);
   return engine::decoded_text(*source.tokenizer, {.skip_specials = form == ReplyForm::kText});
-}
-
-/// Behind what the prompt has of the reply, which was told before.
-std::unique_ptr<engine::ReplyStream> reply_stream(const GenerationSource& source, const Prompt& prompt,
-                                                  ReplyForm form) {
-  auto stream = new_stream(source, prompt, form);
-  std::vector<text::ReplyEvent> told;
-  if (stream != nullptr) {
-    for (const int id : prompt.begun()) stream->push(id, told);
-  }
-  return stream;
 }
 
 int placeholder_of(const model::Config& config) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct Media {
   int rows = 0;
   enum class Span { kCausal, kBothWays };
   Span span = Span::kCausal;
-  backend::SoftRowsHandle soft = nullptr;  // may be made later, before its step
+  backend::SoftRowsHandle soft = nullptr;  // may be on their way (SoftRows::made())
 };
 
 /// Ids, or media.
@@ -41,16 +42,11 @@ class Prompt {
   /// The reply goes on within a thought that the prompt has opened.
   bool in_thought = false;
 
-  /// Adds the beginning of the reply: it goes on behind these tokens, wherever they stop, be it within a call.
-  void begin_reply(const std::vector<int>& ids);
-  const std::vector<int>& begun() const { return begun_; }
-
   /// As the engine takes it: `placeholder` stands at the positions of media.
   void fill(engine::Request& request, int placeholder) const;
 
  private:
   std::vector<Segment> segments_;
-  std::vector<int> begun_;
 };
 
 /// Trusted text that goes to the model as it stands: control tokens spelled out in it are control tokens, unless
@@ -60,5 +56,8 @@ struct RawOptions {
   bool add_bos = true;
 };
 Prompt raw_prompt(const text::Tokenizer& tokenizer, std::string_view text, const RawOptions& options = {});
+
+/// Whether the reply goes on within a thought: Google's template of July 2026 opens one behind the answer of a tool.
+bool ends_in_thought(const text::Tokenizer& tokenizer, std::span<const int> ids);
 
 }  // namespace slip::session

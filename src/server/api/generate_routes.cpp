@@ -34,12 +34,18 @@ Json seed_json(const GenerationFields& common, uint64_t seed) {
   return common.negative_seed ? Json(static_cast<int64_t>(seed)) : Json(seed);
 }
 
-/// Whether the beginning of a reply stops within a call.
-bool stops_in_call(const text::Tokenizer& tokenizer, const session::Prompt& prompt) {
-  if (prompt.begun().empty()) return false;
-  const auto stream = session::chat_reply_stream(tokenizer, prompt.in_thought);
+/// The reply goes on behind these tokens of the prompt, which were told before.
+void go_on_from(engine::ReplyStream& stream, const std::vector<int>& ids) {
   std::vector<text::ReplyEvent> told;
-  for (const int id : prompt.begun()) stream->push(id, told);
+  for (const int id : ids) stream.push(id, told);
+}
+
+/// Whether the beginning of a reply stops within a call.
+bool stops_in_call(const text::Tokenizer& tokenizer, const session::Prompt& prompt,
+                   const std::vector<int>& ids) {
+  if (ids.empty()) return false;
+  const auto stream = session::chat_reply_stream(tokenizer, prompt.in_thought);
+  go_on_from(*stream, ids);
   return stream->place() == text::Place::kToolCall;
 }
 
@@ -72,8 +78,8 @@ Service::ChatJob Service::chat_job(ChatRequest chat, std::string prefix) const {
               .notes = std::move(chat.notes),
               .prefix = std::move(prefix)};
   session::Prompt prompt = model_->prompt(chat.conversation, chat.options);
-  prompt.begin_reply(made.job.common.continue_ids);
-  made.reply.in_call = stops_in_call(model_->tokenizer(), prompt);
+  made.reply.in_call = stops_in_call(model_->tokenizer(), prompt, made.job.common.continue_ids);
+  prompt.add(made.job.common.continue_ids);
   made.job.prompts.push_back(std::move(prompt));
   made.reply.tools = std::move(chat.conversation.tools);
   return made;
@@ -100,6 +106,7 @@ void Service::generate(Call& call, Job job) {
     for (int choice = 0; choice < common.choices; ++choice) {
       generation.choice = choice;
       plan.requests.push_back(model_->request(prompt, generation));
+      if (plan.requests.back().reply) go_on_from(*plan.requests.back().reply, common.continue_ids);
       if (!generation.sampling.seed) generation.sampling.seed = plan.requests.back().sampling.seed;
       answer_tokens += generation.max_tokens;
     }
@@ -186,7 +193,7 @@ void Service::complete(Call& call) {
       if (completion.echo) echo = tokenizer.decode(ids, {.skip_specials = !spelled});
       job.prompts.emplace_back(std::move(ids));
     }
-    job.prompts.back().begin_reply(job.common.continue_ids);
+    job.prompts.back().add(job.common.continue_ids);
     options.echoes.insert(options.echoes.end(), static_cast<size_t>(job.common.choices), echo);
   }
   options.replies = options.echoes.size();
