@@ -1,6 +1,7 @@
 // Round: one step of the engine, from the rows it may have to the tokens that came out. Four calls in order:
 //
-//   grant   the scheduler says how many rows each sequence brings and how many guesses may follow them
+//   grant   the scheduler says how many rows each sequence brings and how many guesses may follow them; they take
+//           pages for their rows, and where there are none left the youngest sequence is put aside
 //   draft   the speculator guesses within that
 //   run     one pass of the model over all rows
 //   settle  every sequence samples from its outputs, keeps what is right, and tells its client
@@ -36,6 +37,8 @@ class Round {
   using Running = std::span<const std::unique_ptr<Sequence>>;
   /// The four steps.
   void step(Running running, LoadMeter& meter);
+  /// Takes a sequence's pages away; whoever owns it makes it wait.
+  void put_aside(Sequence& sequence);
 
  private:
   /// What one sequence brings, and where its results are.
@@ -49,6 +52,9 @@ class Round {
   };
 
   void grant(Running running);
+  bool take_pages(Part& part, Running running);
+  bool grow(const Sequence& sequence, int rows);
+  Sequence* youngest_behind(const Sequence& sequence, Running running) const;
   Budget budget(Running running);
   void draft();
   bool crowded() const;
@@ -72,6 +78,7 @@ class Round {
   std::vector<const speculate::SequenceView*> views_;  // of those that somebody guesses for
   std::vector<backend::Row> rows_;
   std::vector<kv::Cache*> caches_;
+  std::vector<kv::Cache*> draft_caches_;  // of one sequence
   backend::Output output_;
   double seconds_ = 0;  // of the pass
 };

@@ -45,8 +45,8 @@ struct Load {
   // Tokens per second, over the last seconds in which there was such work; 0 = not measured yet.
   double prompt_rate = 0;
   double decode_rate = 0;
-  uint64_t steps = 0;  // finished since the start; one that hangs leaves it as it is
-  StepSizes sizes;     // of those that ran the model
+  uint64_t steps = 0;    // finished since the start; one that hangs leaves it as it is
+  StepSizes sizes = {};  // of those that ran the model
 };
 
 }  // namespace slip::engine

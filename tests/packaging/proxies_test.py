@@ -161,7 +161,8 @@ def check_kill(port, replicas, homes):
     for i, answer in enumerate(waiting):
         expect(answer.whole(i % 2 == 0), f"a request without a byte is tried elsewhere: {answer.status} {answer.error}")
         expect(answer.replica != victim_home, "it went elsewhere")
-    for answer in beside:
+    for i, answer in enumerate(beside):
+        expect(answer.replica == homes[others[i % len(others)]], "the other replica's sessions stay where they are")
         expect(answer.whole(True), f"streams of the other replica go on: {answer.status} {answer.error}")
     after = Answer(port, mine[0], chat(2, False))
     after.thread.join()

@@ -383,11 +383,13 @@ TEST(Chat, users_4_each_round_of_a_tool_chain_begins_with_the_tokens_of_the_roun
 TEST(Chat, users_6_marks_for_caches_and_unknown_fields_change_no_token) {
   Server server;
   json marked = agent_messages();
-  const auto plain = prompt_tokens(server, marked, json::object());
   for (json& message : marked) {
     if (message["content"].is_string())
-      message["content"] = {
-          {{"type", "text"}, {"text", message["content"]}, {"cache_control", {{"type", "ephemeral"}}}}};
+      message["content"] = {{{"type", "text"}, {"text", message["content"]}}};
+  }
+  const auto plain = prompt_tokens(server, marked, json::object());
+  for (json& message : marked) {
+    for (json& part : message["content"]) part["cache_control"] = {{"type", "ephemeral"}};
     message["cache_control"] = {{"type", "ephemeral"}};
     message["id"] = "msg_1";
   }

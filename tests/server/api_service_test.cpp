@@ -416,18 +416,15 @@ TEST(Service, users_26_steps_are_counted_by_their_tokens) {
   server.replies.load_now.sizes.add(60);
   server.replies.load_now.sizes.add(1);
   const auto text = [&] { return server.send("GET", "/metrics")->text(); };
-  const auto has = [&](const std::string& line) {
-    const std::string all = text();
-    const size_t at = all.find("vllm:iteration_tokens_total" + line.substr(0, line.find(' ')));
-    return at != std::string::npos && all.find(line.substr(line.find(' ')) + "\n", at) == all.find(' ', at);
+  const auto has = [&](const std::string& series, const std::string& value) {
+    return text().find("\nvllm:iteration_tokens_total" + series + " " + value + "\n") != std::string::npos;
   };
-  const std::string model = server.service->model_id();
-  const std::string labels = "{engine=\"0\",model_name=\"" + model + "\"";
-  EXPECT_TRUE(has("_count" + labels + "} 2"));
-  EXPECT_TRUE(has("_sum" + labels + "} 61")) << "asked twice, counted once";
-  EXPECT_TRUE(has("_bucket" + labels + ",le=\"32\"} 1"));
+  const std::string labels = "{engine=\"0\",model_name=\"" + server.service->model_id() + "\"";
+  EXPECT_TRUE(has("_count" + labels + "}", "2")) << text();
+  EXPECT_TRUE(has("_sum" + labels + "}", "61")) << "asked twice, counted once";
+  EXPECT_TRUE(has("_bucket" + labels + ",le=\"32\"}", "1"));
   server.replies.load_now.sizes.add(10000);
-  EXPECT_TRUE(has("_sum" + labels + "} 10061"));
+  EXPECT_TRUE(has("_sum" + labels + "}", "10061"));
 }
 
 TEST(Service, refusals_of_the_http_layer_are_counted_and_told_of) {

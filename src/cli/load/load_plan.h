@@ -10,9 +10,9 @@
 namespace slip::cli {
 
 struct LoadTarget {
-  std::string name;
-  std::string url;  // up to and without /v1
-  std::string model;
+  std::string name = {};
+  std::string url = {};  // up to and without /v1
+  std::string model = {};
   nlohmann::json fields = nlohmann::json::object();  // added to every request
 };
 
@@ -23,9 +23,9 @@ struct LoadLevel {
 };
 
 struct LoadPlan {
-  std::vector<LoadTarget> targets;
-  std::vector<LoadLevel> levels;
-  std::string key;
+  std::vector<LoadTarget> targets = {};
+  std::vector<LoadLevel> levels = {};
+  std::string key = {};
   int requests = 0;  // of a measurement; 0 = eight for each that runs at once, at least 16
   int prompt = 256, shared = 0, answer = 128;  // tokens, roughly for prompts; `shared` begin all of them
   int rounds = 1, warmup = 2;

@@ -156,7 +156,7 @@ void Service::generate(Call& call, Job job) {
 void Service::chat(Call& call) {
   const json body = parse_body(call.request.body);
   require_named(body);
-  ChatJob chat = chat_job(read_chat(body, model_->config().vocab), "chatcmpl-");
+  ChatJob chat = chat_job(read_chat(body, model_->config().vocab, call.request.body), "chatcmpl-");
   const bool stream = chat.job.common.stream;
   chat.job.writer = [&reply = chat.reply, stream](ReplyFrame frame) {
     reply.frame = std::move(frame);

@@ -124,7 +124,7 @@ void Service::tokenize(Call& call) {
   } else if (fields.has("messages")) {
     text::Conversation conversation;
     session::ChatOptions options;
-    read_conversation(body, conversation, options);
+    read_conversation(body, conversation, options, call.request.body);
     ids = ids_of(model_->prompt(conversation, options));
   } else {
     fail_field("content", "is missing; give content, prompt or messages");
@@ -153,7 +153,7 @@ void Service::apply_template(Call& call) {
   const json body = parse_body(call.request.body);
   text::Conversation conversation;
   session::ChatOptions options;
-  read_conversation(body, conversation, options);
+  read_conversation(body, conversation, options, call.request.body);
   const std::vector<int> ids = ids_of(model_->prompt(conversation, options));
   respond_json(*call.exchange, {{"prompt", model_->tokenizer().decode(ids)}});
 }

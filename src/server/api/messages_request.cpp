@@ -227,7 +227,7 @@ void read_conversation_of(const Fields& body, ChatRequest& request) {
   Reader(request).read(body);
   read_tools(body, request);
   read_tool_choice(body, request);
-  request.options.thinking = read_thinking(body).value_or(false);
+  request.options.thinking = read_thinking(body);
 }
 
 }  // namespace

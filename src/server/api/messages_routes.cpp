@@ -12,7 +12,7 @@ void Service::messages(Call& call) {
   require_named(body);
   ChatRequest request = read_messages(body, model_->config().vocab);
   MessagesReplyOptions options{.stream = request.common.stream,
-                               .thinking = request.options.thinking,
+                               .thinking = request.options.thinking.value_or(false),
                                .stops = request.common.generation.stop_strings};
   ChatJob chat = chat_job(std::move(request), "msg_");
   options.prompt_tokens = chat.job.prompts.front().size();

@@ -103,7 +103,7 @@ ChatRequest read_ollama_chat(const json& body, int vocab) {
     request.common.max_tokens = most;
   request.conversation.turns = read_messages(fields);
   read_tools(fields, request.conversation.tools);
-  request.options.thinking = read_thinking(fields).value_or(false);
+  request.options.thinking = read_thinking(fields);
   read_format(fields, request.warnings);
   require_answer(request, "options.num_predict");
   return request;

@@ -58,7 +58,7 @@ void read_top_logprobs(const Fields& body, ResponsesRequest& request) {
 }
 
 void read_reasoning(const Fields& body, ResponsesRequest& request) {
-  request.chat.options.thinking = read_thinking(body).value_or(false);
+  request.chat.options.thinking = read_thinking(body);
   const auto reasoning = body.object("reasoning");
   if (!reasoning) return;
   for (const char* key : {"summary", "generate_summary"}) request.summary |= reasoning->text(key).has_value();

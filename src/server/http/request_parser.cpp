@@ -61,8 +61,10 @@ bool must_wait(std::string_view left, bool behind_chunk) {
 }
 
 /// Beast asks for more also when a quoted chunk extension runs over the end of its line. Then a whole size line, or all
-/// of the last chunk, lies in what it left.
+/// of the last chunk, lies in what it left. Fed with single bytes, it also waits behind a chunk that has no CRLF.
 bool stuck(std::string_view left, bool behind_chunk) {
+  constexpr std::string_view kEnd = "\r\n";
+  if (behind_chunk && left.substr(0, kEnd.size()) != kEnd.substr(0, left.size())) return true;
   const auto line = size_line(left, behind_chunk);
   return line && (!is_last_chunk(*line) || has_trailers_whole(*line));
 }
