@@ -52,7 +52,7 @@ const tests = {
     return launch("claude", ["-p", prompt, "--permission-mode", "bypassPermissions"]);
   },
   async codex() {
-    const prompt = script(call("shell_command", `command:${text("cp note.txt copy.txt")}`), "copied it");
+    const prompt = script(call("exec_command", `cmd:${text("cp note.txt copy.txt")}`), "copied it");
     return launch("codex", ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt]);
   },
   async opencode() {

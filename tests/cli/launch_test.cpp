@@ -30,7 +30,8 @@ TEST(Launch, users_28_claude_gets_every_tier_a_token_and_the_real_window) {
   EXPECT_FALSE(environment.at("ANTHROPIC_AUTH_TOKEN").empty()) << "without one it asks the user to log in";
   EXPECT_EQ(environment.at("ANTHROPIC_API_KEY"), "") << "taken away";
   EXPECT_EQ(environment.at("CLAUDE_CODE_ATTRIBUTION_HEADER"), "0");
-  EXPECT_EQ(environment.at("CLAUDE_CODE_AUTO_COMPACT_WINDOW"), "65536");
+  EXPECT_EQ(environment.at("CLAUDE_CODE_MAX_CONTEXT_TOKENS"), "65536");
+  EXPECT_FALSE(environment.contains("CLAUDE_CODE_AUTO_COMPACT_WINDOW")) << "below 100,000 it warns";
   EXPECT_EQ(environment.at("CLAUDE_CODE_MAX_OUTPUT_TOKENS"), "16384");
   for (const char* tier :
        {"ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL",

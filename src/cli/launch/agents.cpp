@@ -11,8 +11,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr AgentFacts kFacts[] = {
-    {"claude", "@anthropic-ai/claude-code", "/v1/messages", 20'000},
-    {"codex", "@openai/codex", "/v1/responses", 6'000},
+    {"claude", "@anthropic-ai/claude-code", "/v1/messages", 12'000},
+    {"codex", "@openai/codex", "/v1/responses", 2'500},
     {"opencode", "opencode-ai", "/v1/chat/completions", 7'500},
 };
 
@@ -21,6 +21,7 @@ constexpr const char* kNoKey = "none";
 constexpr const char* kKeyVariable = "SLIPSTREAM_API_KEY";
 constexpr int kUnknownContext = 32'768;
 constexpr int kLongestAnswer = 32'000;
+constexpr int kLeastCompactWindow = 100'000;  // of Claude Code, which warns below it
 
 // Codex sends 17 kB of its own to a model that it does not know. A small model does better with less.
 constexpr const char* kCodexInstructions =
@@ -53,9 +54,11 @@ void add_claude(const Served& served, AgentCommand& command) {
                  {"ANTHROPIC_API_KEY", ""},  // it would be sent instead of the token
                  {"CLAUDE_CODE_ATTRIBUTION_HEADER", "0"},
                  {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"},
-                 {"CLAUDE_CODE_AUTO_COMPACT_WINDOW", std::to_string(context_of(served))},
+                 {"CLAUDE_CODE_MAX_CONTEXT_TOKENS", std::to_string(context_of(served))},
                  {"CLAUDE_CODE_MAX_OUTPUT_TOKENS", std::to_string(answer_of(served))},
                  {"API_TIMEOUT_MS", "1800000"}};
+  if (context_of(served) >= kLeastCompactWindow)
+    environment.emplace_back("CLAUDE_CODE_AUTO_COMPACT_WINDOW", std::to_string(context_of(served)));
   for (const char* tier :
        {"ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL",
         "ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL"})
@@ -105,6 +108,9 @@ void add_codex(const Served& served, const std::string& folder, AgentCommand& co
   set("model_context_window", context_of(served));
   set("model_auto_compact_token_limit", context_of(served) * 9 / 10);
   set("web_search", "disabled");
+  // Their tools are three fifths of its first prompt.
+  set("features.multi_agent", false);
+  set("features.goals", false);
   command.environment = {{kKeyVariable, key_of(served)}};
   command.files.emplace_back(kCatalog, codex_catalog(served));
 }
