@@ -13,6 +13,11 @@ PlaceChain::PlaceChain(int length, int most_tokens)
       newest_(std::bit_ceil(static_cast<size_t>(std::max(most_tokens, 1))), -1),
       before_(static_cast<size_t>(most_tokens), -1) {}
 
+size_t PlaceChain::bytes_at(int most_tokens) {
+  const auto tokens = static_cast<size_t>(std::max(most_tokens, 1));
+  return (std::bit_ceil(tokens) + tokens) * sizeof(int);
+}
+
 size_t PlaceChain::bucket(std::span<const int> tail) const {
   uint64_t hash = 0;
   for (const int token : tail) hash = mix64(hash ^ (static_cast<uint64_t>(token) + 0x9e3779b97f4a7c15ull));

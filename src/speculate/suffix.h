@@ -30,6 +30,8 @@ class PlaceChain {
   int newest(std::span<const int> tail) const;
   int before(int place) const { return before_[static_cast<size_t>(place)]; }
   int length() const { return length_; }
+  /// Memory of one chain of a text that may get so long.
+  static size_t bytes_at(int most_tokens);
 
  private:
   size_t bucket(std::span<const int> tail) const;

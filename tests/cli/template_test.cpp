@@ -77,7 +77,7 @@ TEST_F(TemplateCommand, check_looks_for_broken_prefixes_in_conversations_of_the_
             std::string::npos)
       << result.out;
   write_file(path("wrong.json"), "{}");
-  EXPECT_EQ(check("wrong.json").code, 3);
+  EXPECT_EQ(check("wrong.json").code, 2);
 }
 
 constexpr const char* kMessages = R"([{"zeal":2.0,"role":"user","content":"a"}])";
