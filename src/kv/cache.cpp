@@ -60,7 +60,7 @@ bool Cache::extend(Table& table, int64_t end) {
 }
 
 bool Cache::grow(int rows) {
-  SLIP_CHECK(rows >= 0 && rows <= layout_.max_step_rows());
+  SLIP_CHECK(rows >= 0);
   const int64_t wanted = int64_t{length_} + rows;
   if (wanted <= grown_) return true;
   const int64_t end = pages_for(wanted), full = end_page(LayerKind::kFull),
@@ -83,6 +83,7 @@ bool Cache::grow(int rows) {
 }
 
 void Cache::stage(int rows) {
+  SLIP_CHECK(rows <= layout_.max_step_rows());
   const bool there = grow(rows);
   SLIP_CHECK(there);
   staged_ = rows;

@@ -83,6 +83,10 @@ class Cache {
   /// Pages of the kind: numbers [first_page, end_page), counted from position 0.
   int64_t first_page(model::LayerKind kind) const { return table(kind).first; }
   int64_t end_page(model::LayerKind kind) const { return static_cast<int64_t>(table(kind).pages.size()); }
+  bool has_pages() const {
+    return first_page(model::LayerKind::kFull) < end_page(model::LayerKind::kFull) ||
+           first_page(model::LayerKind::kSliding) < end_page(model::LayerKind::kSliding);
+  }
   Page* page(model::LayerKind kind, int64_t number) const {
     return table(kind).pages[static_cast<size_t>(number)];
   }

@@ -90,6 +90,12 @@ int64_t active_parameters(const model::Config& config, const std::vector<WeightG
 
 }  // namespace
 
+size_t packed_bytes(const model::Weights& weights) {
+  size_t bytes = 0;
+  for (const WeightGroup& group : group_weights(weights)) bytes += group.mapped ? 0 : group.bytes;
+  return bytes;
+}
+
 ModelReport report_on(const checkpoint::Checkpoint& checkpoint) {
   const model::Config& config = checkpoint.config;
   ModelReport report;

@@ -208,7 +208,6 @@ class ScriptedDrafter final : public speculate::Drafter {
   const char* name() const override { return "scripted"; }
   speculate::Effort effort() const override { return effort_; }
   int most_drafts() const override { return speculate::kMostDepth; }
-  size_t bytes_at(int) const override { return 0; }
   void begin(const speculate::SequenceView&) override {}
   void propose(std::span<speculate::Proposal> proposals) override {
     for (speculate::Proposal& proposal : proposals) {

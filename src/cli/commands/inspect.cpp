@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands/command.h"
+#include "cli/commands/pulling.h"
 #include "cli/flags/model_options.h"
 #include "cli/flags/parser.h"
 #include "cli/terminal/output.h"
@@ -145,6 +146,9 @@ ordered_json report_json(const Checkpoint& checkpoint, const ModelReport& report
       {"experts_per_token", config.experts_per_token},
       {"empty_thought_block", chat.empty_thought_block},
       {"chat_style_from", chat.origin},
+      {"chat_template", chat.own == nullptr
+                            ? ordered_json()
+                            : ordered_json{{"file", chat.own->name()}, {"sha256", chat.sha256}}},
       {"layers", layers_json(config)},
       {"loaded", ordered_json::array()},
       {"not_loaded", ordered_json::array()},
@@ -188,6 +192,7 @@ int run_inspect(const Arguments& args) {
   if (!parser.parse(args)) return kExitOk;
 
   if (!words.empty()) model.model = words[0];
+  offer_pull(model);
   const auto checkpoint = checkpoint::open(model_folder(model));
   const ModelReport report = report_on(*checkpoint);
   const MemoryInfo memory = memory_info();
