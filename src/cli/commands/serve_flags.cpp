@@ -80,7 +80,7 @@ void add_limits_topic(Parser& parser, ServeOptions& options) {
                  options.service.limits.queue);
   parser.integer({"--max-request-tokens", "N", "prompt and answer of a request (default: the context)"}, 2,
                  kMost, options.service.limits.request_tokens);
-  parser.integer({"--answer-tokens", "N", "where a request does not say (default 8192)"}, 1, kMost,
+  parser.integer({"--answer-tokens", "N", "where a request does not say (default: the room left)"}, 1, kMost,
                  options.service.answer_tokens);
   parser.number({"--deadline", "SECONDS", "of every request; what cannot meet it is refused (default: none)"},
                 0, 1e6, options.service.limits.deadline_s);

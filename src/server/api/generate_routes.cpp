@@ -18,6 +18,8 @@ using nlohmann::json;
 
 namespace {
 
+constexpr int kLikelyAnswer = 1024;  // tokens, where more are allowed: for estimates
+
 /// Most tokens that may follow the prompt, of `most` in all. `field` is where it was sent.
 int64_t room_for(const session::Prompt& prompt, int most, const char* field) {
   if (prompt.size() == 0)
@@ -88,8 +90,9 @@ Service::ChatJob Service::chat_job(ChatRequest chat, std::string prefix) const {
 void Service::generate(Call& call, Job job) {
   GenerationFields& common = job.common;
   session::Generation& generation = common.generation;
-  const int most = options_.answer_tokens > 0 ? options_.answer_tokens : session::kDefaultMaxTokens;
-  const int64_t asked = common.max_tokens.value_or(most);
+  // Who does not say gets the room that is left: pages are taken as the answer grows.
+  const int64_t asked =
+      common.max_tokens.value_or(options_.answer_tokens > 0 ? options_.answer_tokens : INT64_MAX);
   // Pages are one key's own; the salt is nobody's where there is neither key nor salt.
   if (!call.request.key.empty() || !common.cache_salt.empty())
     generation.salt = kv::salt_of(call.request.key + '\n' + common.cache_salt);
@@ -108,7 +111,7 @@ void Service::generate(Call& call, Job job) {
       plan.requests.push_back(model_->request(prompt, generation));
       if (plan.requests.back().reply) go_on_from(*plan.requests.back().reply, common.continue_ids);
       if (!generation.sampling.seed) generation.sampling.seed = plan.requests.back().sampling.seed;
-      answer_tokens += generation.max_tokens;
+      answer_tokens += std::min(generation.max_tokens, kLikelyAnswer);
     }
   }
 

@@ -106,7 +106,7 @@ void Service::slots(Call& call) {
 
 void Service::metrics_text(Call& call) {
   call.exchange->respond(200, {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
-                         metrics_->text(replies_->load(), kv::kPagePositions));
+                         metrics_->text(replies_->load(), kv::kPagePositions, replies_->cache_pages()));
 }
 
 // llama.cpp calls the text "content" and adds no <bos> by itself; vLLM calls it "prompt" and does. Or a conversation.

@@ -25,7 +25,7 @@ struct ServiceOptions {
   ModelCard::Options names = {};
   AdmissionLimits limits = {};
   int workers = 2;        // threads that make text of deltas
-  int answer_tokens = 0;  // of a request that does not say; 0 = kDefaultMaxTokens
+  int answer_tokens = 0;  // of a request that does not say; 0 = the room left
   bool json_log = false;
   bool log_requests = true;
   /// Gets one line without its break, from any thread. Empty: no log.
