@@ -30,7 +30,10 @@ Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
       tokens_(std::move(request_.prompt)),
       text_(std::move(request_.reply), request_.stop_strings) {
   stats_.prompt_tokens = static_cast<int>(prompt_tokens_);
-  for (const MediaSpan& span : request_.media) stats_.media_tokens += span.rows;
+  for (const MediaSpan& span : request_.media) {
+    stats_.media_tokens += span.rows;
+    media_.push_back({.first = span.first, .rows = span.rows, .both_ways = span.both_ways, .key = span.key});
+  }
   if (request_.min_tokens > 0 && !request_.stop_ids.empty()) {
     no_stop_.emplace(limits.vocab);
     no_stop_->allow_all();
@@ -42,7 +45,6 @@ Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
 
 void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   cache_ = std::move(cache);
-  cache_->reserve(most_tokens_);
   tokens_.reserve(static_cast<size_t>(most_tokens_));
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
   view_ = {.id = id_,
@@ -53,6 +55,41 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
            .sampling = &request_.sampling};
   admitted_ = Clock::now();
   stats_.queued_s = seconds(admitted_ - submitted_);
+}
+
+kv::PrefixQuery Sequence::prefix_query() const {
+  const bool scores = request_.prompt_logprobs >= 0 && scored_ < prompt_tokens_;
+  return {.salt = request_.salt,
+          .content = {.tokens = tokens_, .media = media_},
+          .most = scores ? 0 : static_cast<int>(tokens_.size()) - 1};
+}
+
+void Sequence::resume(const kv::Match& match) {
+  aside_ = false;
+  if (stats_.preempted > 0) return;
+  stats_.cached_tokens = match.positions;
+  stats_.matched_tokens = match.matched;
+  stats_.match_end = match.end;
+}
+
+void Sequence::put_aside() {
+  chain.end();
+  cache_->release();
+  drafts_.clear();
+  aside_ = true;
+  ++stats_.preempted;
+}
+
+void Sequence::end_for_lack_of_room() {
+  if (sampled_ > 0) return finish(FinishReason::kContext);
+  finish(FinishReason::kError,
+         "the memory for caches is too small for this prompt; shorten it, or give caches more memory",
+         ErrorKind::kOutOfMemory);
+}
+
+bool Sequence::ready() const {
+  return std::all_of(request_.media.begin(), request_.media.end(),
+                     [](const MediaSpan& span) { return span.soft->made() != nullptr; });
 }
 
 Need Sequence::need() const {
@@ -127,7 +164,7 @@ int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
     outputs += rows.back().output ? 1 : 0;
     const MediaSpan* media = media_at(position);
     if (media == nullptr) continue;
-    rows.back().soft = media->soft.get();
+    rows.back().soft = media->soft->made();
     rows.back().soft_row = position - media->first;
     if (media->both_ways) rows.back().span_end = media->first + media->rows;
   }

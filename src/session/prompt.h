@@ -19,7 +19,7 @@ struct Media {
   int rows = 0;
   enum class Span { kCausal, kBothWays };
   Span span = Span::kCausal;
-  backend::SoftRowsHandle soft = nullptr;  // may be made later, before its step
+  backend::SoftRowsHandle soft = nullptr;  // may be on their way (SoftRows::made())
 };
 
 /// Ids, or media.

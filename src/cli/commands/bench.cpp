@@ -10,6 +10,7 @@
 #include "cli/commands/bench_speculation.h"
 #include "cli/commands/bench_trace.h"
 #include "cli/commands/command.h"
+#include "cli/commands/pulling.h"
 #include "cli/flags/backend_options.h"
 #include "cli/flags/draft_options.h"
 #include "cli/flags/model_options.h"
@@ -126,6 +127,7 @@ struct BenchModel {
 };
 
 BenchModel load_model(const BenchOptions& options) {
+  if (options.shape.empty()) offer_pull(options.model);
   BenchModel model;
   model.checkpoint = options.shape.empty() ? checkpoint::open(model_folder(options.model))
                                            : synth::synthesize(synth_options(options));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@ struct Command {
   X(generate)            \
   X(chat)                \
   X(serve)               \
+  X(launch)              \
   X(pull)                \
   X(list)                \
   X(show)                \
@@ -31,6 +33,7 @@ struct Command {
   X(tokenize)            \
   X(template)            \
   X(bench)               \
+  X(bench_serve)         \
   X(verify)              \
   X(synth)               \
   X(version)
@@ -45,5 +48,10 @@ const Command* find_command(std::string_view name);
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitInterrupted = 130;
+
+/// Ctrl-C ended a command; the words say what is left of its work.
+struct Interrupted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 }  // namespace slip::cli

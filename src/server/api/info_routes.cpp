@@ -15,6 +15,9 @@ constexpr std::string_view kPage = R"(slipstream
 
 POST /v1/chat/completions   messages in, an answer out; with "stream": true as it is written
 POST /v1/completions        a raw prompt in, its continuation out
+POST /v1/responses          OpenAI's newer form, what Codex asks
+POST /v1/messages           Anthropic's form, what Claude Code asks
+POST /api/chat              ollama's form
 GET  /v1/models             the model that runs here
 POST /tokenize  /detokenize  /apply-template
 GET  /health  /ready  /version  /props  /slots  /metrics
@@ -80,6 +83,10 @@ void Service::properties(Call& call) {
   Json body = card_->properties();
   const engine::Load load = replies_->load();
   body["total_slots"] = load.sequences;
+  body["kv"] = {{"type", replies_->kv_text()},
+                {"bytes", load.cache_bytes == ~size_t{0} ? Json() : Json(load.cache_bytes)},
+                {"page_positions", kv::kPagePositions},
+                {"longest_request", replies_->longest()}};
   body["limits"] = {{"sequences", load.sequences},
                     {"queue", options_.limits.queue},
                     {"request_tokens", options_.limits.request_tokens},
