@@ -49,11 +49,6 @@ using reference::relative_error;
 Check judge(std::string name, double worst, double bound, const char* measure, std::string note = "");
 int argmax(std::span<const float> row);
 
-/// What drafters computed against what was expected. The CPU computes in floats and is judged by its largest
-/// error; the tensor cores of a GPU see activations of 16 or 11 bits, and its results are judged as a whole.
-Check compare_drafts(std::string name, std::span<const float> got, std::span<const float> want,
-                     const VerifyOptions& options);
-
 /// What a device rounds by, relative to the size of a result (reference/sensitivity.h): the CPU as floats do,
 /// a GPU by half the last of 16 or 11 bits of activations (2^-17, 2^-12) besides. `positions`: of angles that
 /// whoever computed the expected results made in floats.
