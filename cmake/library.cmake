@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(SLIP_LIBRARY_ROOMS base net tensor model checkpoint hub kv backend text sample speculate engine session)
+set(SLIP_LIBRARY_ROOMS base media net tensor model checkpoint hub kv backend text sample speculate engine session)
 add_library(slipstream_library STATIC)
 set_target_properties(slipstream_library PROPERTIES OUTPUT_NAME slipstream EXPORT_NAME slipstream LINKER_LANGUAGE CXX)
 foreach(room IN LISTS SLIP_LIBRARY_ROOMS)

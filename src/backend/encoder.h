@@ -33,6 +33,8 @@ class Encoder {
   /// done, then the rows. After that, begin() may be called again.
   virtual SoftRowsHandle run_slice(double seconds) = 0;
   virtual void cancel() = 0;
+  /// How much of the item at work is done, 0 to 1.
+  virtual double progress() const = 0;
 
   /// Most patches of one item.
   virtual int max_patches() const = 0;

@@ -2,6 +2,8 @@
 // video. A handle: the rows may lie on the device that made them, and only its backend knows how to read them.
 //
 // A row is a pure function of what was encoded, and never changes. It enters the model as it is, unscaled.
+//
+// A prompt may be queued before its rows are there: made() tells when they are, and where.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +21,8 @@ class SoftRows {
   virtual size_t bytes() const = 0;
   /// [hidden] floats of a row in the host's memory; null where the rows lie on a device.
   virtual const float* host_row(int row) const = 0;
+  /// The rows as a backend takes them; null while an encoder still works on them. Throws what went wrong there.
+  virtual const SoftRows* made() const { return this; }
 };
 
 using SoftRowsHandle = std::shared_ptr<const SoftRows>;

@@ -160,10 +160,13 @@ VisionWeights bind_vision(TensorBinder& binder, const VisionConfig& config, bool
 std::optional<Vision> open_vision(const Checkpoint& checkpoint) {
   const std::string config_path = find_config(checkpoint.path);
   const auto parsed =
-      parse_vision_config(read_text_file(config_path, kLargestConfig), config_path, checkpoint.config.hidden);
+      parse_vision_config(read_text_file(config_path, kLargestConfig), config_path, checkpoint.config);
   if (!parsed) return std::nullopt;
   TensorBinder binder(checkpoint.tensors, parsed->quantization, checkpoint.path);
-  Vision vision{parsed->config, bind_vision(binder, parsed->config, parsed->clipped)};
+  Vision vision{.config = parsed->config,
+                .weights = bind_vision(binder, parsed->config, parsed->clipped),
+                .tokens = parsed->tokens,
+                .soft_tokens = read_soft_tokens(checkpoint.path)};
   binder.leftovers(known_leftover);
   return vision;
 }

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/image_processor.h"
+#include "checkpoint/vision_config.h"
 #include "model/vision.h"
 
 namespace slip::checkpoint {
@@ -13,6 +15,8 @@ namespace slip::checkpoint {
 struct Vision {
   model::VisionConfig config;
   model::VisionWeights weights;
+  MediaTokens tokens;
+  int soft_tokens = kDefaultSoftTokens;  // of a picture, unless somebody says otherwise
 };
 
 /// Nothing where the model reads text alone. Throws Error(kBadFile) naming the tensor that is missing, has

@@ -68,17 +68,34 @@ void parse_unified(const JsonObject& vision, VisionConfig& config) {
   }
 }
 
+/// Hugging Face assumes the ids of Google's tokenizer where the file is silent.
+int token_of(const JsonObject& top, const char* key, int assumed, int vocab) {
+  const auto ids = top.ids(key, vocab);
+  if (ids && ids->size() == 1) return ids->front();
+  if (ids) fail_file("{}: {} must be one token id", top.file(), key);
+  if (assumed < vocab) return assumed;
+  fail_file("{}: has a vision_config, but no {}, and the vocabulary of {} has no {}", top.file(), key, vocab,
+            assumed);
+}
+
+MediaTokens parse_tokens(const JsonObject& top, int vocab) {
+  return {.image = token_of(top, "image_token_id", 258880, vocab),
+          .video = token_of(top, "video_token_id", 258884, vocab),
+          .begin_image = token_of(top, "boi_token_id", 255999, vocab),
+          .end_image = token_of(top, "eoi_token_id", 258882, vocab)};
+}
+
 }  // namespace
 
 std::optional<ParsedVision> parse_vision_config(std::string_view text, const std::string& file,
-                                                int text_hidden) {
+                                                const model::Config& decoder) {
   const nlohmann::json document = parse_json(text, file);
   const JsonObject top(document, file);
   const auto vision = top.object("vision_config");
   if (!vision) return std::nullopt;
   ParsedVision parsed;
   VisionConfig& config = parsed.config;
-  config.text_hidden = text_hidden;
+  config.text_hidden = decoder.hidden;
   const auto type = top.text("model_type");
   config.kind =
       type && type->find("unified") != std::string::npos ? VisionKind::kUnified : VisionKind::kTower;
@@ -91,6 +108,7 @@ std::optional<ParsedVision> parse_vision_config(std::string_view text, const std
   } else {
     parse_unified(*vision, config);
   }
+  parsed.tokens = parse_tokens(top, decoder.vocab);
   const bool at_top = top.has("quantization") || top.has("quantization_config");
   parsed.quantization = parse_quantization(at_top ? top : top.object("text_config").value_or(top));
   return parsed;

@@ -1,11 +1,11 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "engine/shared_prefix.h"
 
 namespace slip::engine {
 namespace {
@@ -24,6 +24,9 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   if (options.sequences < 1)
     fail_usage("at least one sequence must be allowed to run, not {}", options.sequences);
   if (options.step_rows < 0) fail_usage("the rows of a step must be positive, not {}", options.step_rows);
+  if (options.draft_sequences < 0)
+    fail_usage("the sequences up to which guesses are made must be positive, not {}",
+               options.draft_sequences);
   if (options.mixed_prompt_rows < 1) {
     fail_usage("the prompt rows of a mixed step must be at least 1, not {}", options.mixed_prompt_rows);
   }
@@ -31,29 +34,40 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   const int rows = options.step_rows == 0 ? most : std::min(options.step_rows, most);
   return {.step_rows = rows,
           .sequence_rows = std::min(rows, layout.max_step_rows()),
-          .mixed_prompt_rows = options.mixed_prompt_rows,
           .sequences = std::min(options.sequences, rows),
-          .bytes = options.cache_bytes};
+          .guesses = speculate::kMostDepth};
+}
+
+std::vector<const kv::Layout*> layouts_of(const backend::Backend& backend,
+                                          const speculate::Speculator* speculator) {
+  std::vector<const kv::Layout*> layouts = {&backend.kv_layout()};
+  if (speculator != nullptr)
+    layouts.insert(layouts.end(), speculator->layouts().begin(), speculator->layouts().end());
+  return layouts;
+}
+
+kv::PagePool& with_budget(kv::PagePool& pages, size_t bytes) {
+  pages.set_budget(bytes);
+  return pages;
 }
 
 }  // namespace
 
 Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculate::Speculator* speculator)
     : backend_(backend),
-      layout_(backend.kv_layout()),
+      pages_(backend.pages()),
       context_(context_of(backend, options)),
       vocab_(backend.config().vocab),
-      scheduler_(limits_of(backend, layout_, options)),
-      sampler_(vocab_),
-      speculator_(speculator) {
-  const auto sequences = static_cast<size_t>(scheduler_.limits().sequences);
-  running_.reserve(sequences);
-  views_.reserve(sequences);
-  needs_.reserve(sequences);
-  row_counts_.reserve(sequences);
-  output_counts_.reserve(sequences);
-  caches_.reserve(sequences);
-  rows_.reserve(static_cast<size_t>(scheduler_.limits().step_rows));
+      scheduler_(limits_of(backend, backend.kv_layout(), options)),
+      speculator_(speculator),
+      room_(with_budget(pages_, options.cache_bytes), backend.kv_layout(), speculator),
+      reuses_prefixes_(options.prefix_cache),
+      prefixes_(pages_, "", layouts_of(backend, speculator)),
+      fitting_(static_cast<int>(room_.fitting(context_))),
+      round_(backend, scheduler_, speculator, {options.mixed_prompt_rows, options.draft_sequences}) {
+  running_.reserve(static_cast<size_t>(scheduler_.limits().sequences));
+  draft_caches_.reserve(speculate::kMostDrafters);
+  all_caches_.reserve(speculate::kMostDrafters + 1);
   publish_load();
 }
 
@@ -92,28 +106,42 @@ void Engine::check(const Request& request) const {
     fail_usage("prompt_logprobs must be at most {}, not {}", sample::kMaxTopLogprobs,
                request.prompt_logprobs);
   }
+  check_media(request);
   SLIP_CHECK(request.sink != nullptr);
 }
 
-size_t Engine::cache_bytes(const Sequence& sequence) const {
-  const size_t drafters = speculator_ == nullptr ? 0 : speculator_->bytes_at(sequence.most_tokens());
-  return layout_.bytes_at(sequence.most_tokens()) + drafters;
+void Engine::check_media(const Request& request) const {
+  const Scheduler::Limits& limits = scheduler_.limits();
+  int end = 0;
+  for (const MediaSpan& span : request.media) {
+    SLIP_CHECK(span.first >= end && span.rows >= 1 && span.soft != nullptr && span.soft->rows() >= span.rows);
+    end = span.first + span.rows;
+    SLIP_CHECK(end <= static_cast<int>(request.prompt.size()));
+    // Beside it every other sequence has a row.
+    const int most = std::min(limits.sequence_rows, limits.step_rows - limits.sequences + 1);
+    if (span.both_ways && span.rows > most) {
+      fail_usage(
+          "an image takes {} positions, which must come in one step, but a step has room for {}; choose "
+          "fewer "
+          "tokens per image, or fewer sequences at a time",
+          span.rows, most);
+    }
+  }
 }
 
 uint64_t Engine::submit(Request request) {
   check(request);
-  auto sequence =
-      std::make_unique<Sequence>(next_id_++, std::move(request), Sequence::Limits{context_, vocab_});
-  const uint64_t id = sequence->id();
-  const size_t bytes = cache_bytes(*sequence);
-  if (!scheduler_.can_ever_admit(bytes)) {
+  const auto tokens = static_cast<int>(request.prompt.size());
+  if (tokens >= fitting_) {
     fail(ErrorKind::kOutOfMemory,
-         "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches; shorten the "
-         "prompt or lower "
-         "max_tokens",
-         sequence->most_tokens(), static_cast<double>(bytes) / 0x1p20,
-         static_cast<double>(scheduler_.limits().bytes) / 0x1p20);
+         "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches, enough for {}; "
+         "shorten the prompt or give caches more memory",
+         tokens + 1, static_cast<double>(room_.needed(tokens + 1)) / 0x1p20,
+         static_cast<double>(room_.budget()) / 0x1p20, fitting_);
   }
+  auto sequence = std::make_unique<Sequence>(next_id_++, std::move(request),
+                                             Sequence::Limits{std::min(context_, fitting_), vocab_});
+  const uint64_t id = sequence->id();
   {
     const std::lock_guard lock(mutex_);
     submitted_.push_back(std::move(sequence));
@@ -131,8 +159,10 @@ void Engine::cancel(uint64_t id) {
 bool Engine::step() {
   read_notes();
   admit();
-  if (!running_.empty()) run_batch();
+  if (!running_.empty()) round_.step(running_, meter_);
+  keep_prefixes();
   retire();
+  take_back();
   publish_load();
   return !running_.empty() || !waiting_.empty() || notes_left();
 }
@@ -147,10 +177,17 @@ void Engine::publish_load() {
   Load load{.running = running(),
             .waiting = waiting(),
             .sequences = limits.sequences,
-            .cache_bytes = limits.bytes,
-            .free_bytes = limits.bytes - scheduler_.bytes_in_use(),
+            .cache_bytes = room_.budget(),
+            .free_bytes = room_.available(),
             .prompt_rate = meter_.prompt_rate(),
-            .decode_rate = meter_.decode_rate()};
+            .decode_rate = meter_.decode_rate(),
+            .sizes = meter_.sizes(),
+            .preempted = preempted_};
+  const kv::PrefixCache::Counts counts = prefixes_.counts();
+  load.prefix_asked = static_cast<uint64_t>(counts.asked);
+  load.prefix_matched = static_cast<uint64_t>(counts.matched);
+  load.prefix_restored = static_cast<uint64_t>(counts.restored);
+  load.prefix_bytes = counts.bytes_held_only;
   {
     const std::lock_guard lock(mutex_);
     load.waiting += static_cast<int>(submitted_.size());
@@ -158,6 +195,12 @@ void Engine::publish_load() {
   const std::lock_guard lock(load_mutex_);
   load.steps = load_.steps + 1;
   load_ = load;
+}
+
+void Engine::put_aside_youngest() {
+  if (running_.empty()) return;
+  round_.put_aside(*running_.back());
+  take_back();
 }
 
 void Engine::end_all(FinishReason reason, std::string_view error) {
@@ -196,129 +239,122 @@ void Engine::read_notes() {
   std::erase_if(waiting_, [](const auto& sequence) { return sequence->finished(); });
 }
 
-void Engine::admit() {
-  while (!waiting_.empty()) {
-    Sequence& next = *waiting_.front();
-    if (!scheduler_.admit(cache_bytes(next))) return;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-    try {
-      next.admit(backend_.new_cache());
-      if (speculator_ != nullptr) speculator_->begin(next.view());
-    } catch (const std::exception& error) {
-      next.fail(error);
-      retire();
-    }
-  }
-}
-
-void Engine::run_batch() {
-  decoding_ = static_cast<int>(std::count_if(running_.begin(), running_.end(),
-                                             [](const auto& sequence) { return sequence->decoding(); }));
-  if (speculator_ != nullptr) propose();
-  gather_rows();
-  const auto begin = std::chrono::steady_clock::now();
-  backend::Output output;
+bool Engine::can_begin(Sequence& sequence) {
   try {
-    const bool hidden = speculator_ != nullptr && speculator_->reads_hidden();
-    output = backend_.run({.rows = rows_, .sequences = caches_, .hidden = hidden});
+    return sequence.ready();
   } catch (const std::exception& error) {
-    for (size_t i = 0; i < running_.size(); ++i) {
-      if (row_counts_[i] > 0) running_[i]->fail(error);
+    sequence.fail(error);
+    return false;
+  }
+}
+
+// Whoever waits for an encoder keeps nobody else waiting.
+void Engine::admit() {
+  const auto places = static_cast<size_t>(scheduler_.limits().sequences);
+  for (auto at = waiting_.begin(); at != waiting_.end() && running_.size() < places;) {
+    if (!can_begin(**at)) {
+      at = (*at)->finished() ? waiting_.erase(at) : at + 1;
+      continue;
     }
-    return;
-  }
-  take_results(output, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-}
-
-void Engine::propose() {
-  views_.clear();
-  for (const auto& sequence : running_) {
-    if (sequence->drafting()) views_.push_back(&sequence->view());
-  }
-  const Scheduler::Limits& limits = scheduler_.limits();
-  // Where prompts wait, the scheduler grants guesses half of the room.
-  const int room = limits.step_rows - decoding_;
-  const bool alone = decoding_ == running();
-  speculator_->propose(views_, static_cast<int>(views_.size()) + (alone ? room : room / 2),
-                       limits.sequence_rows);
-  size_t index = 0;
-  for (const auto& sequence : running_) {
-    if (!sequence->drafting()) continue;
-    sequence->propose(speculator_->guesses(index));
-    sequence->explain(speculator_->decision(index++));
-  }
-}
-
-void Engine::gather_rows() {
-  const size_t count = running_.size();
-  needs_.clear();
-  for (const auto& sequence : running_) needs_.push_back(sequence->need());
-  row_counts_.assign(count, 0);
-  scheduler_.pick(needs_, row_counts_);
-
-  rows_.clear();
-  caches_.clear();
-  output_counts_.assign(count, 0);
-  for (size_t i = 0; i < count; ++i) {
-    if (row_counts_[i] == 0) continue;
-    output_counts_[i] = running_[i]->add_rows(row_counts_[i], static_cast<int>(caches_.size()), rows_);
-    caches_.push_back(running_[i]->cache());
-  }
-}
-
-void Engine::take_results(const backend::Output& output, double seconds) {
-  const int sequences = static_cast<int>(caches_.size());
-  StepTimes times{.pass_s = seconds};
-  if (speculator_ != nullptr) {
-    const bool decoding_only = decoding_ == sequences;
-    speculator_->passed(static_cast<int>(rows_.size()), sequences, seconds, decoding_only);
-    times.draft_s = speculator_->draft_seconds();
-    times.plain_s = decoding_only ? speculator_->plain_seconds(sequences) : 0;
-  }
-  int first_row = 0, first_output = 0, prompt_rows = 0, tokens = 0;
-  for (size_t i = 0; i < running_.size(); ++i) {
-    if (row_counts_[i] == 0) continue;
-    Sequence& sequence = *running_[i];
-    const size_t known = sequence.tokens().size();
-    const int length = sequence.cache()->length();
-    if (!sequence.decoding()) prompt_rows += row_counts_[i];
-    const speculate::Outcome outcome =
-        sequence.consume(output, first_output, output_counts_[i], sampler_, times);
-    tokens += static_cast<int>(sequence.tokens().size() - known);
-    if (speculator_ != nullptr) {
-      speculator_->judged(sequence.view(), row_counts_[i] - needs_[i].known, outcome);
-      if (!sequence.finished()) {
-        const int kept = sequence.cache()->length() - length;
-        speculator_->committed(sequence.view(), pass_of(output, i, kept, first_row, first_output));
-      }
+    if (prefix_is_under_way(**at)) {
+      ++at;
+      continue;
     }
-    first_row += row_counts_[i];
-    first_output += output_counts_[i];
+    if (!has_room_for(**at)) return;
+    std::unique_ptr<Sequence> next = std::move(*at);
+    at = waiting_.erase(at);
+    const auto behind = std::find_if(running_.begin(), running_.end(),
+                                     [&](const auto& sequence) { return sequence->id() > next->id(); });
+    begin(**running_.insert(behind, std::move(next)));
   }
-  SLIP_CHECK(first_output == output.rows);
-  meter_.add(prompt_rows, tokens, seconds + times.draft_s);
 }
 
-// What the drafters get to see of the rows of running_[index].
-speculate::Pass Engine::pass_of(const backend::Output& output, size_t index, int kept, int first_row,
-                                int first_output) const {
-  speculate::Pass pass{.rows = row_counts_[index], .kept = kept};
-  // Rows that want output are the last ones; of those, the kept come first.
-  const int kept_outputs = kept - (row_counts_[index] - output_counts_[index]);
-  const ptrdiff_t hidden = backend_.config().hidden;
-  if (output.hidden != nullptr && kept_outputs > 0) {
-    pass.hidden = output.hidden + (first_output + kept_outputs - 1) * hidden;
+// What it has to read now beside what the others still have to read, and a page more of every kind for all, so that
+// nobody has to give way at once.
+bool Engine::has_room_for(const Sequence& sequence) {
+  if (running_.empty()) return true;
+  size_t needed = still_needed(sequence) + running_.size() * room_.next_pages();
+  for (const auto& other : running_) needed += still_needed(*other);
+  return needed <= room_.available();
+}
+
+// Bytes of pages for all tokens it has, less those it holds.
+size_t Engine::still_needed(const Sequence& sequence) {
+  const size_t whole =
+      room_.needed(static_cast<int64_t>(sequence.tokens().size()) + 1,
+                   std::min(static_cast<int>(sequence.tokens().size()), scheduler_.limits().sequence_rows));
+  if (!sequence.admitted()) return whole;
+  draft_caches_.clear();
+  if (speculator_ != nullptr) speculator_->caches(sequence.id(), draft_caches_);
+  size_t held = CacheRoom::held(*sequence.cache());
+  for (const kv::Cache* cache : draft_caches_) held += cache == nullptr ? 0 : CacheRoom::held(*cache);
+  return whole - std::min(whole, held);
+}
+
+void Engine::begin(Sequence& sequence) {
+  try {
+    if (!sequence.admitted()) sequence.admit(backend_.new_cache());
+    if (speculator_ != nullptr) speculator_->begin(sequence.view());
+    restore_prefix(sequence);
+  } catch (const std::exception& error) {
+    sequence.fail(error);
+    retire();
   }
-  if (output.taps != nullptr)
-    pass.taps = output.taps + first_row * static_cast<ptrdiff_t>(speculator_->tap_floats());
-  return pass;
+}
+
+// Whether a sequence that is being read begins with more of the same than is there already; then that is worth waiting for.
+bool Engine::prefix_is_under_way(const Sequence& sequence) const {
+  if (!reuses_prefixes_) return false;
+  const kv::PrefixQuery wanted = sequence.prefix_query();
+  int there = -1;
+  for (const auto& other : running_) {
+    const kv::PrefixQuery given = other->prefix_query();
+    if (!other->reading() || !(given.salt == wanted.salt)) continue;
+    const int alike = shared_prefix(given.content, wanted.content);
+    const int shared = std::min(alike, wanted.most / kv::kHashUnit * kv::kHashUnit);
+    if (shared <= other->chain.position()) continue;
+    if (there < 0) there = prefixes_.match(wanted).positions;
+    if (shared > there) return true;
+  }
+  return false;
+}
+
+void Engine::restore_prefix(Sequence& sequence) {
+  all_caches_.assign(1, sequence.cache());
+  if (speculator_ != nullptr) speculator_->caches(sequence.id(), all_caches_);
+  kv::PrefixQuery query = sequence.prefix_query();
+  if (!reuses_prefixes_) query.most = 0;
+  sequence.resume(prefixes_.adopt(sequence.chain, query, all_caches_));
+  for (const int position : sequence.boundaries()) prefixes_.mark_boundary(sequence.chain, position);
+  prefixes_.mark_boundary(sequence.chain, static_cast<int>(sequence.prompt_tokens()));
+}
+
+// What the step has added to the caches.
+void Engine::keep_prefixes() {
+  if (!reuses_prefixes_) return;
+  for (const auto& sequence : running_) {
+    if (sequence->aside() || !sequence->admitted()) continue;
+    const int length = sequence->cache()->length();
+    if (sequence->finished()) prefixes_.mark_boundary(sequence->chain, length);
+    all_caches_.assign(1, sequence->cache());
+    if (speculator_ != nullptr) speculator_->caches(sequence->id(), all_caches_);
+    prefixes_.extend(sequence->chain, sequence->prefix_query().content, all_caches_, length);
+  }
+}
+
+// Those that were put aside wait in front of all that came after them.
+void Engine::take_back() {
+  for (size_t i = running_.size(); i-- > 0;) {
+    if (!running_[i]->aside()) continue;
+    ++preempted_;
+    waiting_.push_front(std::move(running_[i]));
+    running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
+  }
 }
 
 void Engine::retire() {
   std::erase_if(running_, [&](const auto& sequence) {
     if (!sequence->finished()) return false;
-    scheduler_.release(cache_bytes(*sequence));
     if (speculator_ != nullptr) speculator_->settled(sequence->id());
     return true;
   });

@@ -1,15 +1,21 @@
-// Engine: runs requests on a backend, any number of them together, each as if it were alone. One step is one
-// pass of the model over the rows the scheduler picks from all sequences: decode rows, drafts and prompt
-// chunks in one batch. With a speculator, a step is also a round of speculation (speculate/round.h).
+// Engine: runs requests on a backend, any number of them together, each as if it were alone. One step is a
+// round (round.h): one pass of the model over decode rows, guesses and prompt chunks of all sequences.
 //
 // Threads: one thread calls step(). submit() and cancel() may come from any thread, also from a sink; they
-// leave a note that the next step reads first, so nothing is locked while a step works. Memory is taken when
-// a sequence is admitted and given back when it ends; a step that admits and ends none allocates nothing.
+// leave a note that the next step reads first, so nothing is locked while a step works.
+//
+// Memory: caches grow page by page. A request is admitted, in order of arrival, when there are pages for what it has
+// to read. Where pages run out later, the youngest sequence is put aside and waits in front of all others, to read
+// its tokens again; its output is the same. Pages outlive their sequence in a prefix cache (kv/prefix_cache.h): a prompt
+// that begins like an earlier one begins with its pages, and one that begins like a prompt that is being read waits
+// for those. A step that admits, ends and puts aside none allocates nothing
+// but the records of what is kept, one for 64 tokens.
 //
 // Errors: a bad request is refused by submit(). What goes wrong later ends the requests it concerns with
 // kError. A drafter that fails ends nothing; Speculator::failures() has its sentence.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,12 +25,13 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/cache_room.h"
 #include "engine/load_meter.h"
 #include "engine/request.h"
+#include "engine/round.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/stats.h"
-#include "sample/sampler.h"
 
 namespace slip::engine {
 
@@ -32,8 +39,10 @@ struct EngineOptions {
   int context = 0;                  // most tokens of a sequence; 0 = what the model was made for
   int sequences = 64;               // run together; also bounded by the backend's rows
   int step_rows = 0;                // most rows of a step; 0 = what the backend takes
-  int mixed_prompt_rows = 128;      // of prompts in a step that also decodes
-  size_t cache_bytes = ~size_t{0};  // for the caches of all running sequences
+  int draft_sequences = 0;          // with more of them decoding, nobody guesses; 0 = no such bound
+  int mixed_prompt_rows = 512;      // of prompts in a step that also decodes, which is bounded by time too
+  bool prefix_cache = true;         // pages are kept for later prompts that begin alike
+  size_t cache_bytes = ~size_t{0};  // for the pages of all caches, of sequences and of prefixes
 };
 
 class Engine {
@@ -59,59 +68,68 @@ class Engine {
   }
 
   int context() const { return context_; }
+  /// The longest sequence that can ever run, prompt and answer together: the context, or less where its caches would not
+  /// fit. From any thread.
+  int longest() const { return std::min(context_, fitting_); }
   /// What there is to do, as of the last step; from any thread.
   Load load() const;
+  /// Forgets the pages kept for later prompts. Between steps.
+  void forget_prefixes() { prefixes_.clear(); }
+  /// Does what a lack of pages would do: the youngest sequence gives its pages back and waits. Between steps.
+  void put_aside_youngest();
   /// Ends all requests, running, waiting and those submitted meanwhile. Between steps.
   void end_all(FinishReason reason, std::string_view error = {});
   // For the thread that calls step().
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  const Scheduler& scheduler() const { return scheduler_; }
 
  private:
   void check(const Request& request) const;
-  size_t cache_bytes(const Sequence& sequence) const;
+  void check_media(const Request& request) const;
   void read_notes();
   void publish_load();
+  /// False where its pictures are not encoded yet, or went wrong: then it has ended.
+  static bool can_begin(Sequence& sequence);
   void admit();
-  void run_batch();
-  void propose();
-  void gather_rows();
-  void take_results(const backend::Output& output, double seconds);
-  speculate::Pass pass_of(const backend::Output& output, size_t index, int kept, int first_row,
-                          int first_output) const;
+  bool has_room_for(const Sequence& sequence);
+  size_t still_needed(const Sequence& sequence);
+  void begin(Sequence& sequence);
+  bool prefix_is_under_way(const Sequence& sequence) const;
+  void restore_prefix(Sequence& sequence);
+  void keep_prefixes();
+  void take_back();
   void retire();
   bool notes_left();
 
   backend::Backend& backend_;
-  const kv::Layout& layout_;
+  kv::PagePool& pages_;
   const int context_;
   const int vocab_;
-  Scheduler scheduler_;
-  sample::Sampler sampler_;
+  const Scheduler scheduler_;
   speculate::Speculator* const speculator_;
+  const CacheRoom room_;
+  const bool reuses_prefixes_;
+  kv::PrefixCache prefixes_;
+  const int fitting_;  // tokens of a sequence that has all pages for itself
+  Round round_;
 
   std::mutex mutex_;  // guards the notes
   std::vector<std::unique_ptr<Sequence>> submitted_;
   std::vector<uint64_t> cancelled_;
   std::atomic<uint64_t> next_id_{1};
 
-  std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of arrival
-  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
+  // Both in order of arrival.
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::vector<std::unique_ptr<Sequence>> running_;
 
   LoadMeter meter_;
   mutable std::mutex load_mutex_;
   Load load_;
 
-  // Of the step at hand; kept to keep their memory. Index i belongs to running_[i].
+  // Of the step at hand.
   std::vector<uint64_t> cancels_;
-  std::vector<const speculate::SequenceView*> views_;  // of those that somebody may guess for
-  int decoding_ = 0;                                   // sequences
-  std::vector<Need> needs_;
-  std::vector<int> row_counts_;
-  std::vector<int> output_counts_;
-  std::vector<backend::Row> rows_;
-  std::vector<kv::Cache*> caches_;
+  std::vector<kv::Cache*> draft_caches_, all_caches_;
+  uint64_t preempted_ = 0;
 };
 
 }  // namespace slip::engine

@@ -11,30 +11,43 @@ bool decoding(const Need& need) {
   return need.known == 1;
 }
 
-// One row each for the decoding; returns how many there are.
-int pick_decode(std::span<const Need> needs, std::span<int> rows) {
+// One row each for the decoding, as many as may be, from `first` on; returns how many there are.
+int grant_decode(std::span<const Need> needs, std::span<int> rows, const Budget& budget) {
+  const size_t count = needs.size();
+  std::fill(rows.begin(), rows.end(), 0);
   int taken = 0;
-  for (size_t i = 0; i < needs.size(); ++i) {
-    rows[i] = decoding(needs[i]) ? 1 : 0;
-    taken += rows[i];
+  for (size_t i = 0; i < count && taken < std::max(budget.decodes, 1); ++i) {
+    const size_t at = (budget.first + i) % count;
+    if (!decoding(needs[at])) continue;
+    rows[at] = 1;
+    ++taken;
   }
   return taken;
 }
 
-int pick_drafts(std::span<const Need> needs, std::span<int> rows, int budget, int sequence_rows) {
+// The first rows of every prompt, as many as cannot be parted. One block may take more than prompts have in a
+// step: it would never come otherwise.
+int grant_first_rows(std::span<const Need> needs, std::span<int> rows, int prompt_rows, int room) {
   int taken = 0;
   for (size_t i = 0; i < needs.size(); ++i) {
-    if (!decoding(needs[i])) continue;
-    const int drafts = std::min({needs[i].drafts, budget - taken, sequence_rows - 1});
-    rows[i] += drafts;
-    taken += drafts;
+    if (decoding(needs[i]) || needs[i].block > 1) continue;
+    rows[i] = 1;
+    ++taken;
+  }
+  bool one = false;
+  for (size_t i = 0; i < needs.size(); ++i) {
+    const int block = needs[i].block;
+    if (block <= 1 || taken + block > (one ? prompt_rows : room)) continue;
+    rows[i] = block;
+    taken += block;
+    one = true;
   }
   return taken;
 }
 
-void pick_prompts(std::span<const Need> needs, std::span<int> rows, int budget, int sequence_rows) {
+void share_rest(std::span<const Need> needs, std::span<int> rows, int budget, int sequence_rows) {
   const auto open = [&](size_t i) {
-    return decoding(needs[i]) ? 0 : std::min(needs[i].known, sequence_rows) - rows[i];
+    return decoding(needs[i]) || rows[i] == 0 ? 0 : std::min(needs[i].known, sequence_rows) - rows[i];
   };
   while (budget > 0) {
     int hungry = 0;
@@ -52,33 +65,29 @@ void pick_prompts(std::span<const Need> needs, std::span<int> rows, int budget, 
 }  // namespace
 
 Scheduler::Scheduler(const Limits& limits) : limits_(limits) {
-  SLIP_CHECK(limits.step_rows >= 1 && limits.sequence_rows >= 1 && limits.mixed_prompt_rows >= 1);
+  SLIP_CHECK(limits.step_rows >= 1 && limits.sequence_rows >= 1);
   SLIP_CHECK(limits.sequences >= 1 && limits.sequences <= limits.step_rows);
 }
 
-bool Scheduler::admit(size_t bytes) {
-  if (sequences_ == limits_.sequences || bytes > limits_.bytes - bytes_) return false;
-  ++sequences_;
-  bytes_ += bytes;
-  return true;
-}
-
-void Scheduler::release(size_t bytes) {
-  SLIP_CHECK(sequences_ > 0 && bytes <= bytes_);
-  --sequences_;
-  bytes_ -= bytes;
-}
-
-void Scheduler::pick(std::span<const Need> needs, std::span<int> rows) const {
-  SLIP_CHECK(needs.size() == rows.size() && needs.size() <= static_cast<size_t>(limits_.sequences));
-  const int decodes = pick_decode(needs, rows);
-  const int prompts = static_cast<int>(needs.size()) - decodes;
-  int left = limits_.step_rows - decodes;
-  // Drafts are a bet; where prompts wait they may take half of the room, and never a prompt's first row.
-  left -= pick_drafts(needs, rows, prompts == 0 ? left : std::min(left / 2, left - prompts),
-                      limits_.sequence_rows);
-  const int mixed = std::max(limits_.mixed_prompt_rows, prompts);
-  pick_prompts(needs, rows, decodes == 0 ? left : std::min(left, mixed), limits_.sequence_rows);
+void Scheduler::grant(std::span<const Need> needs, const Budget& budget, Grant& grant) const {
+  SLIP_CHECK(needs.size() == grant.rows.size() && needs.size() <= static_cast<size_t>(limits_.sequences));
+  const int decodes = grant_decode(needs, grant.rows, budget);
+  const int left = limits_.step_rows - decodes;
+  int guessable = 0, prompts = 0, block = 1;
+  for (size_t i = 0; i < needs.size(); ++i) {
+    guessable += needs[i].guessable && grant.rows[i] > 0 ? 1 : 0;
+    if (decoding(needs[i]) || (decodes > 0 && budget.prompt_rows == 0)) continue;
+    ++prompts;
+    block = std::max(block, needs[i].block);
+  }
+  // Guesses are a bet; where prompts wait they may take half of the room, and never a prompt's first rows.
+  const int room = prompts == 0 ? left : std::max(0, std::min(left / 2, left - prompts - (block - 1)));
+  grant.guesses = std::min(room, guessable * std::min(limits_.sequence_rows - 1, limits_.guesses));
+  if (prompts == 0) return;
+  const int rest = left - grant.guesses;
+  const int prompt_rows = decodes == 0 ? rest : std::min(rest, std::max(budget.prompt_rows, prompts));
+  const int first = grant_first_rows(needs, grant.rows, prompt_rows, rest);
+  share_rest(needs, grant.rows, prompt_rows - first, limits_.sequence_rows);
 }
 
 }  // namespace slip::engine

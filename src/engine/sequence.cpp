@@ -30,7 +30,10 @@ Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
       tokens_(std::move(request_.prompt)),
       text_(std::move(request_.reply), request_.stop_strings) {
   stats_.prompt_tokens = static_cast<int>(prompt_tokens_);
-  for (const MediaSpan& span : request_.media) stats_.media_tokens += span.rows;
+  for (const MediaSpan& span : request_.media) {
+    stats_.media_tokens += span.rows;
+    media_.push_back({.first = span.first, .rows = span.rows, .both_ways = span.both_ways, .key = span.key});
+  }
   if (request_.min_tokens > 0 && !request_.stop_ids.empty()) {
     no_stop_.emplace(limits.vocab);
     no_stop_->allow_all();
@@ -42,11 +45,10 @@ Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
 
 void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   cache_ = std::move(cache);
-  cache_->reserve(most_tokens_);
   tokens_.reserve(static_cast<size_t>(most_tokens_));
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
   view_ = {.id = id_,
-           .tokens = &tokens_,
+           .tokens = tokens_,
            .prompt_tokens = prompt_tokens_,
            .most_tokens = most_tokens_,
            .cache = cache_.get(),
@@ -55,22 +57,77 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   stats_.queued_s = seconds(admitted_ - submitted_);
 }
 
-Need Sequence::need() const {
-  int known = static_cast<int>(tokens_.size()) - cache_->length();
-  // Rows that are scored bring all their logits, a megabyte each for a real vocabulary.
-  constexpr int kMostScoredRows = 16;
-  if (!decoding() && request_.prompt_logprobs >= 0) known = std::min(known, kMostScoredRows);
-  return {.known = known, .drafts = static_cast<int>(drafts_.size())};
+kv::PrefixQuery Sequence::prefix_query() const {
+  const bool scores = request_.prompt_logprobs >= 0 && scored_ < prompt_tokens_;
+  return {.salt = request_.salt,
+          .content = {.tokens = tokens_, .media = media_},
+          .most = scores ? 0 : static_cast<int>(tokens_.size()) - 1};
 }
 
-void Sequence::propose(const speculate::Guesses& guesses) {
+void Sequence::resume(const kv::Match& match) {
+  aside_ = false;
+  if (stats_.preempted > 0) return;
+  stats_.cached_tokens = match.positions;
+  stats_.matched_tokens = match.matched;
+  stats_.match_end = match.end;
+}
+
+void Sequence::put_aside() {
+  chain.end();
+  cache_->release();
+  drafts_.clear();
+  aside_ = true;
+  ++stats_.preempted;
+}
+
+void Sequence::end_for_lack_of_room() {
+  if (sampled_ > 0) return finish(FinishReason::kContext);
+  finish(FinishReason::kError,
+         "the memory for caches is too small for this prompt; shorten it, or give caches more memory",
+         ErrorKind::kOutOfMemory);
+}
+
+bool Sequence::ready() const {
+  return std::all_of(request_.media.begin(), request_.media.end(),
+                     [](const MediaSpan& span) { return span.soft->made() != nullptr; });
+}
+
+Need Sequence::need() const {
+  int rows = known();
+  // Rows that are scored bring all their logits, a megabyte each for a real vocabulary.
+  constexpr int kMostScoredRows = 16;
+  if (wants_score(cache_->length())) rows = std::min(rows, kMostScoredRows);
+  const MediaSpan* media = media_at(cache_->length());
+  return {.known = rows,
+          .guessable = guessable(),
+          .block = media != nullptr && media->both_ways ? media->rows : 1};
+}
+
+int Sequence::fit(int rows) const {
+  const int first = cache_->length();
+  const MediaSpan* cut = media_at(first + rows);
+  if (cut != nullptr && cut->both_ways && cut->first < first + rows) rows = cut->first - first;
+  SLIP_CHECK(rows >= 1);
+  return rows;
+}
+
+const MediaSpan* Sequence::media_at(int position) const {
+  for (const MediaSpan& span : request_.media) {
+    if (position < span.first) break;
+    if (position < span.first + span.rows) return &span;
+  }
+  return nullptr;
+}
+
+int Sequence::propose(const speculate::Guesses& guesses, int most) {
   const std::span<const int> drafts = guesses.tokens;
   // Of n tokens still wanted, n - 1 can come from drafts: the last one is sampled after them.
   const auto useful = static_cast<size_t>(most_tokens_) - tokens_.size() - 1;
-  const size_t count = std::min({drafts.size(), useful, drafts_.capacity()});
+  const size_t count = std::min({drafts.size(), useful, drafts_.capacity(), static_cast<size_t>(most)});
   drafts_.assign(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(count));
   guesses_ = guesses;
   guesses_.tokens = drafts_;
+  return static_cast<int>(count);
 }
 
 void Sequence::explain(const speculate::Decision& decision) {
@@ -82,7 +139,13 @@ void Sequence::explain(const speculate::Decision& decision) {
 }
 
 bool Sequence::wants_output(int position) const {
-  return position >= static_cast<int>(tokens_.size()) - 1 || (!decoding() && request_.prompt_logprobs >= 0);
+  return position >= static_cast<int>(tokens_.size()) - 1 || wants_score(position);
+}
+
+// Whether the token that follows is one of the prompt whose log-probability is still to come.
+bool Sequence::wants_score(int position) const {
+  const auto next = static_cast<size_t>(position) + 1;
+  return request_.prompt_logprobs >= 0 && next < prompt_tokens_ && next >= scored_;
 }
 
 const sample::TokenMask* Sequence::mask_at(size_t position) const {
@@ -92,44 +155,55 @@ const sample::TokenMask* Sequence::mask_at(size_t position) const {
 
 int Sequence::add_rows(int count, int index, std::vector<backend::Row>& rows) {
   const int first = cache_->length();
-  const int known = static_cast<int>(tokens_.size());
-  SLIP_CHECK(count >= 1 && first + count <= known + static_cast<int>(drafts_.size()));
+  SLIP_CHECK(count >= 1 && count <= known() + static_cast<int>(drafts_.size()));
+  in_round_ = decoding();
   cache_->stage(count);
   int outputs = 0;
   for (int position = first; position < first + count; ++position) {
-    const bool output = wants_output(position);
-    const int token = position < known ? tokens_[static_cast<size_t>(position)]
-                                       : drafts_[static_cast<size_t>(position - known)];
-    // Its token is sampled with all up to this position as its history.
-    const bool sampled = output && position >= known - 1;
-    const int candidates = sampled ? sample::candidates_needed(request_.sampling, position + 1,
-                                                               static_cast<int64_t>(prompt_tokens_),
-                                                               mask_at(static_cast<size_t>(position) + 1))
-                                   : 0;
-    rows.push_back({.token = token,
-                    .position = position,
-                    .sequence = index,
-                    .output = output,
-                    .candidates = candidates});
-    outputs += output ? 1 : 0;
+    add_text_row(position, index, rows);
+    outputs += rows.back().output ? 1 : 0;
+    const MediaSpan* media = media_at(position);
+    if (media == nullptr) continue;
+    rows.back().soft = media->soft->made();
+    rows.back().soft_row = position - media->first;
+    if (media->both_ways) rows.back().span_end = media->first + media->rows;
   }
   return outputs;
 }
 
+void Sequence::add_text_row(int position, int index, std::vector<backend::Row>& rows) const {
+  const int known = static_cast<int>(tokens_.size());
+  const bool output = wants_output(position);
+  // Its token is sampled with all up to this position as its history.
+  const bool sampled = output && position >= known - 1;
+  rows.push_back({.token = position < known ? tokens_[static_cast<size_t>(position)]
+                                            : drafts_[static_cast<size_t>(position - known)],
+                  .position = position,
+                  .sequence = index,
+                  .output = output,
+                  .candidates = sampled
+                                    ? sample::candidates_needed(request_.sampling, position + 1,
+                                                                static_cast<int64_t>(prompt_tokens_),
+                                                                mask_at(static_cast<size_t>(position) + 1))
+                                    : 0});
+}
+
 int Sequence::score_prompt(const backend::Output& output, int first, int outputs, sample::Sampler& sampler) {
-  if (decoding() || request_.prompt_logprobs < 0) return 0;
-  if (cache_->length() == 0) {
+  if (request_.prompt_logprobs < 0) return 0;
+  if (scored_ == 0) {
     emit({.request = id_,
           .token = tokens_[0],
           .logprob = std::numeric_limits<float>::quiet_NaN(),
           .of_prompt = true});
+    scored_ = 1;
   }
+  // Rows that want output are the last ones.
+  const int position = cache_->length() + cache_->staged() - outputs;
   int scored = 0;
-  for (; scored < outputs; ++scored) {
-    const auto next = static_cast<size_t>(cache_->length() + scored + 1);
-    if (next >= tokens_.size()) break;
+  for (; scored < outputs && wants_score(position + scored); ++scored) {
     const sample::Sampled score = sampler.score(output.scores(first + scored, sampler.vocab()).logits,
-                                                tokens_[next], request_.prompt_logprobs);
+                                                tokens_[scored_], request_.prompt_logprobs);
+    ++scored_;
     emit({.request = id_,
           .token = score.token,
           .logprob = score.logprob,
@@ -172,7 +246,7 @@ void Sequence::begin_round(int outputs, const StepTimes& times) {
   times_ = times;
   // The scheduler may have granted fewer rows than there were guesses.
   drafts_.resize(static_cast<size_t>(std::max(outputs - 1, 0)));
-  if (!decoding()) return;
+  if (!in_round_) return;
   speculate::Statistics& statistics = stats_.speculation;
   ++statistics.rounds;
   statistics.draft_s += times.draft_s;
@@ -186,7 +260,7 @@ void Sequence::begin_round(int outputs, const StepTimes& times) {
 // Token `guess` of the round, by the model; `right`: the guess in its place was the same.
 void Sequence::add_token(const sample::Sampled& sampled, int guess, bool right) {
   speculate::Statistics& statistics = stats_.speculation;
-  if (decoding()) {
+  if (in_round_) {
     ++statistics.committed;
     statistics.plain_s += times_.plain_s;
   }
@@ -199,6 +273,7 @@ void Sequence::add_token(const sample::Sampled& sampled, int guess, bool right) 
   }
 
   tokens_.push_back(sampled.token);
+  view_.tokens = tokens_;
   ++sampled_;
   count_time();
   FinishReason reason = is_stop_id(sampled.token) ? FinishReason::kStopId : FinishReason::kNone;

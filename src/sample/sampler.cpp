@@ -86,7 +86,7 @@ bool Sampler::read(std::span<const float> logits, const Context& context, const 
 
 // A row of the list's tokens alone, by ascending id, as the scan wants them.
 bool Sampler::read(const BestTokens& list, const Context& context, const Options& options) {
-  const int needed = candidates_needed(options, static_cast<int64_t>(context.history.size()),
+  const int needed = candidates_needed(options, static_cast<int64_t>(context.length()),
                                        static_cast<int64_t>(context.prompt_tokens), context.mask);
   SLIP_CHECK(needed > 0 && list.wanted >= needed && list.count <= std::min(list.wanted, vocab_));
   if (list.all_finite == 0) return false;
@@ -123,11 +123,10 @@ void Sampler::adjust(const Context& context, const Options& options) {
 }
 
 void Sampler::penalise(const Context& context, const Options& options) {
-  const std::span<const int> history = context.history;
-  const auto window = options.penalty_window < 0
-                          ? history.size()
-                          : std::min(history.size(), static_cast<size_t>(options.penalty_window));
-  const size_t first = history.size() - window;
+  const size_t length = context.length();
+  const auto window =
+      options.penalty_window < 0 ? length : std::min(length, static_cast<size_t>(options.penalty_window));
+  const size_t first = length - window;
   const size_t output = std::max(first, context.prompt_tokens);
   seen_.clear();
   const auto count = [&](int id, int more) {
@@ -140,9 +139,9 @@ void Sampler::penalise(const Context& context, const Options& options) {
     occurrences += more;
   };
   if (options.penalises_prompt()) {
-    for (size_t i = first; i < output; ++i) count(history[i], 0);
+    for (size_t i = first; i < output; ++i) count(context.token(i), 0);
   }
-  for (size_t i = output; i < history.size(); ++i) count(history[i], 1);
+  for (size_t i = output; i < length; ++i) count(context.token(i), 1);
   for (const int id : seen_) {
     const int occurrences = std::exchange(counts_[static_cast<size_t>(id)], 0) - 1;
     float* value = value_of(id);

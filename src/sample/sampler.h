@@ -46,8 +46,12 @@ struct Sampled {
 struct Context {
   std::span<const int> history = {};  // every token before it: the prompt, then the output so far
   size_t prompt_tokens = 0;           // how many of the history are the prompt
+  std::span<const int> guesses = {};  // tokens that a drafter takes to follow the history
   int64_t position = 0;               // keys the noise
   const TokenMask* mask = nullptr;    // null = no token is forbidden
+
+  size_t length() const { return history.size() + guesses.size(); }
+  int token(size_t at) const { return at < history.size() ? history[at] : guesses[at - history.size()]; }
 };
 
 class Sampler {

@@ -1,5 +1,7 @@
 #include "session/device.h"
 
+#include <algorithm>
+
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/human.h"
@@ -30,6 +32,7 @@ std::unique_ptr<backend::Backend> load_cuda(int index, const checkpoint::Checkpo
   cuda.device = index;
   cuda.threads = options.threads;
   cuda.kv_storage = options.kv;
+  cuda.max_rows = std::max(cuda.max_rows, options.step_rows);
   cuda.progress = progress;
   if (options.activations == Activations::k16) cuda.rows_as = backend::cuda::RowsAs::kPairs;
   if (options.activations == Activations::k11) cuda.rows_as = backend::cuda::RowsAs::kHalves;
@@ -61,6 +64,7 @@ backend::cpu::CpuOptions cpu_options(const BackendOptions& options) {
                     : options.activations == Activations::kFloat ? ActivationMode::kFloat
                                                                  : ActivationMode::kInt16;
   cpu.kv_storage = options.kv;
+  cpu.max_rows = std::max(cpu.max_rows, options.step_rows);
   return cpu;
 }
 

@@ -1,8 +1,20 @@
 #include "session/engine_thread.h"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 
 namespace slip::session {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// While nobody writes: short enough that who comes then hardly waits.
+constexpr double kIdleSlice = 0.05;
+// Of the last step in the mean of those before.
+constexpr double kNewest = 0.25;
+
+}  // namespace
 
 /// Work that somebody waits for.
 struct EngineThread::Job {
@@ -11,7 +23,8 @@ struct EngineThread::Job {
   std::exception_ptr failure = nullptr;
 };
 
-EngineThread::EngineThread(engine::Engine& engine) : engine_(engine), thread_([this] { loop(); }) {}
+EngineThread::EngineThread(engine::Engine& engine, Background background)
+    : engine_(engine), background_(std::move(background)), thread_([this] { loop(); }) {}
 
 EngineThread::~EngineThread() {
   {
@@ -62,6 +75,7 @@ void EngineThread::loop() {
     }
     do_jobs();
     more = step();
+    more |= run_background();
   }
   engine_.end_all(engine::FinishReason::kCancelled);
   do_jobs();
@@ -69,12 +83,24 @@ void EngineThread::loop() {
 
 // What a step throws beyond the requests it concerns, such as a lack of memory, ends all of them.
 bool EngineThread::step() {
+  const auto begin = Clock::now();
   try {
-    return engine_.step();
+    const bool more = engine_.step();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    step_s_ = step_s_ == 0 ? seconds : step_s_ + kNewest * (seconds - step_s_);
+    // A step that read a prompt is no measure of how long those who write may be kept waiting.
+    step_s_ = std::min(step_s_, seconds);
+    return more;
   } catch (const std::exception& error) {
     engine_.end_all(engine::FinishReason::kError, error.what());
     return false;
   }
+}
+
+bool EngineThread::run_background() {
+  if (!background_) return false;
+  if (engine_.running() == 0) step_s_ = 0;
+  return background_(step_s_ > 0 ? step_s_ : kIdleSlice);
 }
 
 void EngineThread::do_jobs() {

@@ -2,21 +2,44 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "base/error.h"
+#include "checkpoint/vision.h"
 #include "hub/local.h"
 #include "session/default_model.h"
 #include "session/delta_queue.h"
 #include "session/device.h"
 #include "session/engine_thread.h"
+#include "session/picture_prompt.h"
 #include "text/chat_template.h"
 #include "text/rendered.h"
 
 namespace slip::session {
+namespace {
+
+bool shows_pictures(const text::Conversation& conversation) {
+  using Kind = text::ContentPart::Kind;
+  bool found = false;
+  for (const text::Turn& turn : conversation.turns) {
+    for (const text::ContentPart& part : turn.parts) {
+      if (part.kind == Kind::kAudio || part.kind == Kind::kVideo)
+        fail_usage("sounds and videos cannot be read yet; send text and pictures");
+      found |= part.kind == Kind::kImage;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
 std::unique_ptr<Model> Model::open(const std::string& name, const OpenOptions& options) {
   const std::string folder = name.empty() ? default_model() : hub::resolve_model(name);
   auto model = std::make_unique<Model>(checkpoint::open(folder));
   model->name_ = name.empty() ? folder : name;
   model->folder_ = folder;
+  model->vision_options_ = options.vision;
   if (options.tokenizer) {
     model->tokenizer_ = text::Tokenizer::load(folder + "/tokenizer.json");
     model->chat_ = session::chat_style(folder, model->config(), options.chat_template);
@@ -44,16 +67,59 @@ bool Model::is_chat() const {
   return has_turns(*tokenizer_) || (chat_.own != nullptr && !text::has_turns(chat_.own->source()));
 }
 
-Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& options) const {
+void Model::set_vision(checkpoint::Vision vision, VisionOptions options) {
+  const std::lock_guard lock(vision_mutex_);
+  SLIP_CHECK(!vision_opened_);
+  vision_opened_ = true;
+  vision_ = std::make_unique<Vision>(std::move(vision), checkpoint_->path, config().bidirectional_media,
+                                     std::move(options));
+  seeing_ = vision_.get();
+}
+
+Vision* Model::vision() const {
+  const std::lock_guard lock(vision_mutex_);
+  if (vision_opened_) return vision_.get();
+  // A made-up checkpoint has no files, and no tower.
+  std::optional<checkpoint::Vision> part;
+  if (!checkpoint_->files.empty()) part = checkpoint::open_vision(*checkpoint_);
+  vision_opened_ = true;
+  if (part) {
+    vision_ = std::make_unique<Vision>(std::move(*part), checkpoint_->path, config().bidirectional_media,
+                                       vision_options_);
+    seeing_ = vision_.get();
+  }
+  return vision_.get();
+}
+
+Picture Model::look(const PictureFile& file, const PictureOptions& options, std::stop_token stop) const {
+  Vision* eyes = vision();
+  if (eyes == nullptr)
+    fail_usage("{}: {} reads text alone, so it cannot see pictures; use a model with vision", file.name,
+               name_);
+  return eyes->look(file, options, stop);
+}
+
+Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& options,
+                     std::span<const Picture> pictures) const {
   if (!is_chat()) {
     fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; send the prompt raw",
                checkpoint_->path);
   }
-  return Prompt(text::encode(*tokenizer_, chat_.render(conversation, options)));
+  const bool shows = shows_pictures(conversation);
+  if (shows && vision() == nullptr)
+    fail_usage("{} reads text alone, so it cannot see pictures; use a model with vision", name_);
+  std::vector<int> ids = text::encode(*tokenizer_, chat_.render(conversation, options));
+  const bool in_thought = ends_in_thought(*tokenizer_, ids);
+  Prompt prompt = shows || !pictures.empty() ? with_pictures(ids, pictures, vision()->tokens())
+                                             : Prompt(std::move(ids));
+  prompt.in_thought = in_thought;
+  return prompt;
 }
 
-Prompt Model::raw(std::string_view text, const RawOptions& options) const {
-  return raw_prompt(tokenizer(), text, options);
+Prompt Model::raw(std::string_view text, const RawOptions& options, std::span<const Picture> pictures) const {
+  Prompt prompt = raw_prompt(tokenizer(), text, options);
+  if (pictures.empty()) return prompt;
+  return with_pictures(prompt.segments().front().ids, pictures, vision()->tokens());
 }
 
 GenerationSource Model::source() const {
@@ -82,16 +148,27 @@ void Model::open_drafters(const DraftOptions& options) {
 
 void Model::load(const LoadOptions& options) {
   if (!drafters_) open_drafters(options.draft);
-  LoadedBackend loaded = load_backend(*checkpoint_, options.backend, options.progress);
+  BackendOptions device = options.backend;
+  // Rows that see each other in both directions come in one step, and the others have a row in it too.
+  if (config().bidirectional_media)
+    device.step_rows = std::max(device.step_rows, options.picture_tokens + options.engine.sequences);
+  LoadedBackend loaded = load_backend(*checkpoint_, device, options.progress);
   backend_ = std::move(loaded.backend);
   device_note_ = std::move(loaded.note);
   backend_text_ = backend_->description();
   load_drafters(*drafters_, options.draft, *backend_, options.engine.sequences);
   engine_ = std::make_unique<engine::Engine>(*backend_, options.engine, drafters_->speculator.get());
-  thread_ = std::make_unique<EngineThread>(*engine_);
+  if (options.vision && vision() != nullptr) vision()->load(*backend_);
+  thread_ = std::make_unique<EngineThread>(*engine_, [this](double seconds) {
+    Vision* eyes = seeing_;
+    return eyes != nullptr && eyes->run_slice(*backend_, seconds);
+  });
 }
 
 uint64_t Model::submit(engine::Request request) {
+  if (Vision* eyes = seeing_) {
+    for (const engine::MediaSpan& span : request.media) eyes->want(span.key);
+  }
   return thread_->submit(std::move(request));
 }
 
@@ -140,6 +217,17 @@ std::vector<std::string> Model::drafter_failures() {
   if (!drafts()) return failures;
   thread_->run([&] { failures = drafters_->speculator->failures(); });
   return failures;
+}
+
+const char* Model::kv_text() const {
+  return backend_->kv_layout().storage() == kv::Storage::kBf16 ? "bf16" : "f32";
+}
+
+std::vector<std::string> Model::drafter_paths() const {
+  std::vector<std::string> paths;
+  if (drafters_ && drafters_->assistant != nullptr) paths.push_back(drafters_->assistant->path);
+  if (drafters_ && drafters_->dflash != nullptr) paths.push_back(drafters_->dflash->path);
+  return paths;
 }
 
 std::string Model::device_text() const {

@@ -7,8 +7,10 @@
 // cancels what runs, waits for the step at hand, then frees.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +23,7 @@
 #include "session/options.h"
 #include "session/prompt.h"
 #include "session/reply.h"
+#include "session/vision.h"
 #include "text/tokenizer.h"
 
 namespace slip::session {
@@ -32,6 +35,7 @@ class Model {
   struct OpenOptions {
     bool tokenizer = true;           // false: ids alone, for checkpoints that have none
     std::string chat_template = {};  // a file that takes the place of the checkpoint's own
+    VisionOptions vision = {};
   };
   /// `name`: a checkpoint folder, or a name in the Hugging Face cache; empty = the demonstration model. Throws
   /// Error(kBadFile).
@@ -54,9 +58,21 @@ class Model {
   /// Whether it can be talked to: its tokenizer knows Gemma's turns, or its template does without them.
   bool is_chat() const;
 
-  /// From any thread. Throws Error(kUsage) for what the model cannot read.
-  Prompt prompt(const text::Conversation& conversation, const ChatOptions& options = {}) const;
-  Prompt raw(std::string_view text, const RawOptions& options = {}) const;
+  /// Null where the model reads text alone. Throws Error(kBadFile) when its tower cannot be read.
+  Vision* vision() const;
+  /// For a checkpoint that is there already: with what it sees. Before anything was looked at.
+  void set_vision(checkpoint::Vision vision, VisionOptions options = {});
+  /// A picture for a prompt: decoded now, encoded when a request that holds it was submitted. From any thread. Throws
+  /// media::Refused for a file that is not read, Error(kUsage) where the model reads text alone.
+  Picture look(const PictureFile& file, const PictureOptions& options = {}, std::stop_token stop = {}) const;
+
+  /// From any thread. Throws Error(kUsage) for what the model cannot read. `pictures`: of the parts of the conversation,
+  /// in order.
+  Prompt prompt(const text::Conversation& conversation, const ChatOptions& options = {},
+                std::span<const Picture> pictures = {}) const;
+  /// `pictures` stand where <|image|> is in the text.
+  Prompt raw(std::string_view text, const RawOptions& options = {},
+             std::span<const Picture> pictures = {}) const;
   engine::Request request(const Prompt& prompt, const Generation& generation) const;
   /// Refuses, before weights are loaded, what the engine would refuse after: a prompt that is empty or leaves no
   /// room in a context of `context` tokens (0 = what the model was made for). `what` names it in the sentence.
@@ -78,6 +94,8 @@ class Model {
   /// The same, kept whole.
   Reply generate(engine::Request request);
   int context() const { return engine_->context(); }
+  /// The longest prompt and answer together that fit into the caches.
+  int longest() const { return engine_->longest(); }
   engine::Load load_now() const { return engine_->load(); }
   /// Does something with the backend between two steps, and waits for it.
   void between_steps(const std::function<void(backend::Backend&)>& work);
@@ -89,6 +107,12 @@ class Model {
   std::string device_text() const;
   /// "mtp (gemma-4-E2B-it-assistant, ...) and suffix, depth by measurement".
   const std::string& drafting_text() const { return drafters_->description; }
+  /// "bf16": how keys and values are stored.
+  const char* kv_text() const;
+  /// Where the drafters' files were found.
+  std::vector<std::string> drafter_paths() const;
+  /// What the opened drafters need.
+  DraftMemory draft_memory() const { return session::draft_memory(*drafters_); }
   bool drafts() const { return drafters_ && drafters_->speculator != nullptr; }
 
  private:
@@ -100,6 +124,11 @@ class Model {
   std::optional<text::Tokenizer> tokenizer_;
   ChatStyle chat_;
   std::unique_ptr<backend::Backend> backend_;
+  VisionOptions vision_options_;
+  mutable std::mutex vision_mutex_;  // guards opening it
+  mutable bool vision_opened_ = false;
+  mutable std::unique_ptr<Vision> vision_;  // its tower works on the backend's threads
+  mutable std::atomic<Vision*> seeing_{nullptr};
   std::string device_note_;
   std::string backend_text_;
   std::optional<Drafters> drafters_;

@@ -32,6 +32,7 @@ struct BackendOptions {
   int threads = 0;       // 0 = one per core
   Activations activations = Activations::kAuto;
   kv::Storage kv = kv::Storage::kBf16;
+  int step_rows = 0;  // a step takes at least so many; 0 = what is usual on the device
 
   /// Whether it asks for what only the CPU has.
   bool wants_cpu() const { return activations == Activations::k8 || activations == Activations::kFloat; }
@@ -68,6 +69,10 @@ struct LoadOptions {
   BackendOptions backend = {};
   DraftOptions draft = {};
   engine::EngineOptions engine = {.sequences = 1};
+  bool vision = false;  // the tower is loaded at once, and not with the first picture
+  // The most soft tokens a picture may become, where its rows must come in one step: what a step takes and what a
+  // sequence keeps grow with it.
+  int picture_tokens = 280;
   Progress progress = {};
 };
 

@@ -44,12 +44,12 @@ DepthController::DepthController(std::span<const Effort> efforts, const DepthOpt
 
 void DepthController::reserve(int sequences) {
   const auto count = static_cast<size_t>(sequences);
-  choices_.reserve(count);
-  depths_.reserve(count);
-  order_.reserve(count * kMostDepth);
-  worths_.reserve(count * kMostDepth);
-  rates_.reserve(count * kMostDepth + 1);
-  round_seconds_.reserve(count * kMostDepth + 1);
+  plan_.choices.reserve(count);
+  plan_.depths.reserve(count);
+  plan_.order.reserve(count * kMostDepth);
+  plan_.worths.reserve(count * kMostDepth);
+  plan_.rates.reserve(count * kMostDepth + 1);
+  plan_.round_seconds.reserve(count * kMostDepth + 1);
 }
 
 Record DepthController::new_record() const {
@@ -103,14 +103,14 @@ void DepthController::fill_reach(const Record& record, const DraftOption& option
 }
 
 // Of one sequence with so many guesses, if it carries its share of the pass, and all others draft like it.
-double DepthController::seconds_alone(const DraftOption& option, int guesses) const {
-  const double pass = cost_->at(count_);
-  return pass / count_ + cost_->at(count_ + guesses) - pass +
-         drafts_.share(option.drafter, count_, guesses, pass);
+double DepthController::seconds_alone(const Plan& plan, const DraftOption& option, int guesses) const {
+  const double pass = plan.plain_seconds();
+  return pass / plan.count + plan.cost->at(plan.count + guesses) - pass +
+         drafts_.share(option.drafter, plan.count, guesses, pass);
 }
 
 // The option with the best rate, were the sequence alone; the one of the last round wins among equals.
-void DepthController::choose(const DraftPlan& sequence, Choice& choice) const {
+void DepthController::choose(const Plan& plan, const DraftPlan& sequence, Choice& choice) const {
   double best = 0;
   std::array<double, kMostDepth> reach;
   for (int i = 0; i < sequence.option_count; ++i) {
@@ -121,7 +121,7 @@ void DepthController::choose(const DraftPlan& sequence, Choice& choice) const {
     double rate = 0, tokens = 1;
     for (int guesses = 1; guesses <= most; ++guesses) {
       tokens += reach[static_cast<size_t>(guesses - 1)];
-      rate = std::max(rate, tokens / seconds_alone(option, guesses));
+      rate = std::max(rate, tokens / seconds_alone(plan, option, guesses));
     }
     if (option.drafter == sequence.record->drafter) rate *= kDrafterHysteresis;
     if (rate <= best) continue;
@@ -130,46 +130,49 @@ void DepthController::choose(const DraftPlan& sequence, Choice& choice) const {
   }
 }
 
-size_t DepthController::walk(std::span<const DraftPlan> sequences, int most_rows) {
+size_t DepthController::walk(Plan& plan) const {
   DraftWork work;
-  double tokens = count_;
-  depths_.assign(sequences.size(), 0);
-  order_.clear();
-  worths_.clear();
-  round_seconds_.assign(1, cost_->at(count_));
-  rates_.assign(1, tokens / round_seconds_[0]);
+  double tokens = plan.count;
+  const double plain = plan.plain_seconds();
+  plan.depths.assign(plan.sequences.size(), 0);
+  plan.order.clear();
+  plan.worths.clear();
+  plan.round_seconds.assign(1, plain);
+  plan.rates.assign(1, tokens / plain);
   size_t best = 0;
-  while (count_ + static_cast<int>(order_.size()) < most_rows) {
+  while (plan.count + static_cast<int>(plan.order.size()) < plan.most_rows) {
     int next = -1;
     double worth = kLeastReach;
-    for (size_t i = 0; i < sequences.size(); ++i) {
-      const Choice& choice = choices_[i];
-      if (choice.option == nullptr || depths_[i] >= std::min(choice.option->most, options_.most)) continue;
-      const double reach = choice.reach[static_cast<size_t>(depths_[i])];
+    for (size_t i = 0; i < plan.sequences.size(); ++i) {
+      const Choice& choice = plan.choices[i];
+      const int depth = plan.depths[i];
+      if (choice.option == nullptr || depth >= std::min(choice.option->most, options_.most)) continue;
+      const double reach = choice.reach[static_cast<size_t>(depth)];
       if (reach > worth) worth = reach, next = static_cast<int>(i);
     }
     if (next < 0) break;
-    drafts_.add(work, choices_[static_cast<size_t>(next)].option->drafter,
-                depths_[static_cast<size_t>(next)]++, round_seconds_[0]);
-    order_.push_back(next);
-    worths_.push_back(worth);
+    const auto chosen = static_cast<size_t>(next);
+    drafts_.add(work, plan.choices[chosen].option->drafter, plan.depths[chosen]++, plain);
+    plan.order.push_back(next);
+    plan.worths.push_back(worth);
     tokens += worth;
-    round_seconds_.push_back(cost_->at(count_ + static_cast<int>(order_.size())) + work.seconds);
-    rates_.push_back(tokens / round_seconds_.back());
-    if (rates_.back() > rates_[best]) best = rates_.size() - 1;
+    plan.round_seconds.push_back(plan.cost->at(plan.count + static_cast<int>(plan.order.size())) +
+                                 work.seconds);
+    plan.rates.push_back(tokens / plan.round_seconds.back());
+    if (plan.rates.back() > plan.rates[best]) best = plan.rates.size() - 1;
   }
   return best;
 }
 
 // The number of guesses to stay with: that of the last round unless another gains enough. What is worse than
 // plain has no such right.
-size_t DepthController::settle(size_t best) {
-  const auto sequences = static_cast<size_t>(count_);
-  if (last_sequences_ == sequences && last_guesses_ < rates_.size()) {
-    const double last = rates_[last_guesses_];
-    if (last * kDepthHysteresis >= rates_[best] && last >= rates_[0]) best = last_guesses_;
+size_t DepthController::settle(const Plan& plan, size_t best) {
+  const auto sequences = static_cast<size_t>(plan.count);
+  if (last_sequences_ == sequences && last_guesses_ < plan.rates.size()) {
+    const double last = plan.rates[last_guesses_];
+    if (last * kDepthHysteresis >= plan.rates[best] && last >= plan.rates[0]) best = last_guesses_;
   }
-  if (best > last_guesses_ && count_ + static_cast<int>(best) >= cost_->widest()) stretch_.found();
+  if (best > last_guesses_ && plan.count + static_cast<int>(best) >= plan.cost->widest()) stretch_.found();
   if (best == 0) plain_.found();
   last_guesses_ = best;
   last_sequences_ = sequences;
@@ -178,62 +181,63 @@ size_t DepthController::settle(size_t best) {
 
 // What is done now: mostly what was settled; one guess beyond the widths measured at most; now and then a
 // guess more, or none, to learn whether that has become better.
-size_t DepthController::execute(size_t settled, bool& learning) {
-  const auto frontier = static_cast<size_t>(cost_->widest());
+size_t DepthController::execute(const Plan& plan, size_t settled, bool& learning) {
+  const auto frontier = static_cast<size_t>(plan.cost->widest());
   learning = settled > frontier;
   if (learning) return frontier;
-  if (settled > 0 && plain_.due() && loss_of(0, settled) <= affordable(plain_, settled)) {
+  if (settled > 0 && plain_.due() && loss_of(plan, 0, settled) <= affordable(plan, plain_, settled)) {
     plain_.tried();
     learning = true;
     return 0;
   }
-  if (settled < order_.size() && cost_->doubtful(count_ + static_cast<int>(settled) + 1)) return settled + 1;
-  if (stretched_ > 0) return std::min(settled + std::exchange(stretched_, 0), order_.size());
-  if (settled == order_.size() || worths_[settled] < kLeastStretch || !stretch_.due()) return settled;
-  stretched_ = stretch_of(settled);
+  const size_t most = plan.order.size();
+  if (settled < most && plan.cost->doubtful(plan.count + static_cast<int>(settled) + 1)) return settled + 1;
+  if (stretched_ > 0) return std::min(settled + std::exchange(stretched_, 0), most);
+  if (settled == most || plan.worths[settled] < kLeastStretch || !stretch_.due()) return settled;
+  stretched_ = stretch_of(plan, settled);
   if (stretched_ == 0) return settled;
   stretch_.tried();
   return settled + stretched_;  // and once more in the next round: a first sample is thrown away
 }
 
 // Seconds by which a round with so many guesses takes longer for its tokens than the settled plan would.
-double DepthController::loss_of(size_t guesses, size_t settled) const {
-  return round_seconds_[guesses] * (1 - rates_[guesses] / rates_[settled]);
+double DepthController::loss_of(const Plan& plan, size_t guesses, size_t settled) {
+  return plan.round_seconds[guesses] * (1 - plan.rates[guesses] / plan.rates[settled]);
 }
 
 // What may be lost by trying something again that was tried last when `since` says; any loss after so long
 // that whatever was known then is out of date.
-double DepthController::affordable(const Backoff& since, size_t settled) const {
+double DepthController::affordable(const Plan& plan, const Backoff& since, size_t settled) {
   if (since.waited() >= since.most()) return std::numeric_limits<double>::infinity();
-  return kLearningLoss * since.waited() * round_seconds_[settled];
+  return kLearningLoss * since.waited() * plan.round_seconds[settled];
 }
 
 // Guesses more than settled, to measure what lies there: one where that is not known, else as many as do not
 // cost too much. So a step in the costs is overcome, where one more guess alone gains nothing, and is not
 // run into again and again.
-size_t DepthController::stretch_of(size_t settled) const {
+size_t DepthController::stretch_of(const Plan& plan, size_t settled) const {
   size_t most = settled;
-  if (cost_->widest() <= count_ + static_cast<int>(settled)) ++most;
-  const double most_loss = affordable(stretch_, settled);
-  for (size_t guesses = settled + 1; guesses < rates_.size(); ++guesses) {
-    if (2 * loss_of(guesses, settled) <= most_loss) most = guesses;
+  if (plan.cost->widest() <= plan.count + static_cast<int>(settled)) ++most;
+  const double most_loss = affordable(plan, stretch_, settled);
+  for (size_t guesses = settled + 1; guesses < plan.rates.size(); ++guesses) {
+    if (2 * loss_of(plan, guesses, settled) <= most_loss) most = guesses;
   }
   return most - settled;
 }
 
-void DepthController::apply(std::span<DraftPlan> sequences, size_t guesses, bool learning) {
+void DepthController::apply(Plan& plan, size_t guesses, bool learning) {
   DraftWork work;
   for (size_t i = 0; i < guesses; ++i) {
-    DraftPlan& sequence = sequences[static_cast<size_t>(order_[i])];
-    const Choice& choice = choices_[static_cast<size_t>(order_[i])];
-    drafts_.add(work, choice.option->drafter, sequence.depth, round_seconds_[0]);
+    DraftPlan& sequence = plan.sequences[static_cast<size_t>(plan.order[i])];
+    const Choice& choice = plan.choices[static_cast<size_t>(plan.order[i])];
+    drafts_.add(work, choice.option->drafter, sequence.depth, plan.round_seconds[0]);
     sequence.chosen = *choice.option;
-    tokens_ += choice.reach[static_cast<size_t>(sequence.depth++)];
+    plan.tokens += choice.reach[static_cast<size_t>(sequence.depth++)];
   }
-  rows_ = count_ + static_cast<int>(guesses);
-  seconds_ = cost_->at(rows_) + work.seconds;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    DraftPlan& sequence = sequences[i];
+  plan.rows = plan.count + static_cast<int>(guesses);
+  plan.seconds = plan.cost->at(plan.rows) + work.seconds;
+  for (size_t i = 0; i < plan.sequences.size(); ++i) {
+    DraftPlan& sequence = plan.sequences[i];
     if (sequence.depth > 0) sequence.record->drafter = sequence.chosen.drafter;
     if (sequence.depth > 0 && last_guesses_ > 0) {  // for its worth
       const auto drafter = static_cast<size_t>(sequence.chosen.drafter);
@@ -241,14 +245,14 @@ void DepthController::apply(std::span<DraftPlan> sequences, size_t guesses, bool
       sequence.record->estimates[drafter][match].backoff.found();
       shared_[drafter][match].backoff.found();
     }
-    explain(sequence, choices_[i], learning);
+    explain(plan, i, learning);
   }
 }
 
 // One guess of one parked drafter, if its time has come.
-void DepthController::probe(std::span<DraftPlan> sequences, int most_rows) {
-  bool probed = rows_ >= most_rows;
-  for (DraftPlan& sequence : sequences) {
+void DepthController::probe(const Plan& plan) {
+  bool probed = plan.rows >= plan.most_rows;
+  for (DraftPlan& sequence : plan.sequences) {
     for (int i = 0; i < sequence.option_count; ++i) {
       const DraftOption& option = sequence.options[static_cast<size_t>(i)];
       const auto drafter = static_cast<size_t>(option.drafter), match = static_cast<size_t>(option.match);
@@ -267,14 +271,16 @@ void DepthController::probe(std::span<DraftPlan> sequences, int most_rows) {
   }
 }
 
-void DepthController::explain(DraftPlan& sequence, const Choice& choice, bool learning) const {
+void DepthController::explain(const Plan& plan, size_t index, bool learning) const {
+  DraftPlan& sequence = plan.sequences[index];
+  const Choice& choice = plan.choices[index];
   Decision& decision = sequence.decision;
   decision = {};
   if (choice.option == nullptr) {
     decision.kind = Decision::Kind::kNothing;
     return;
   }
-  const double plain = cost_->at(count_);
+  const double plain = plan.plain_seconds();
   decision.acceptance = choice.reach[0];
   decision.depth = sequence.depth;
   decision.drafter_index = choice.option->drafter;
@@ -283,45 +289,51 @@ void DepthController::explain(DraftPlan& sequence, const Choice& choice, bool le
   } else if (sequence.depth > 0) {
     decision.kind = Decision::Kind::kChosen;
     for (int i = 0; i < sequence.depth; ++i) decision.tokens += choice.reach[static_cast<size_t>(i)];
-    decision.cost = seconds_ / plain;
+    decision.cost = plan.seconds / plain;
   } else {
     DraftWork work;
     drafts_.add(work, choice.option->drafter, 0, plain);
     decision.kind = Decision::Kind::kParked;
-    decision.cost = (cost_->at(count_ + 1) + work.seconds) / plain;
+    decision.cost = (plan.cost->at(plan.count + 1) + work.seconds) / plain;
   }
 }
 
-void DepthController::plan(std::span<DraftPlan> sequences, int most_rows) {
+void DepthController::begin(std::span<DraftPlan> sequences, int most_rows) {
   for (DraftPlan& sequence : sequences) {
     sequence.chosen = {};
     sequence.depth = 0;
     sequence.probe = false;
     sequence.decision = {.kind = Decision::Kind::kLearning};
   }
+  plan_.sequences = sequences;
+  plan_.count = static_cast<int>(sequences.size());
+  plan_.most_rows = most_rows;
+  plan_.choices.assign(sequences.size(), {});
+  plan_.rows = plan_.count;
+  plan_.rows_left = 0;
+  plan_.tokens = plan_.count;
+  plan_.seconds = 0;
+}
+
+void DepthController::plan(std::span<DraftPlan> sequences, int most_rows) {
+  begin(sequences, most_rows);
   if (sequences.empty()) return;
-  count_ = static_cast<int>(sequences.size());
-  cost_ = &curve(count_);
-  first_ = sequences.data();
-  rows_ = count_;
-  tokens_ = count_;
-  seconds_ = 0;
-  choices_.assign(sequences.size(), {});
-  if (options_.fixed >= 0) return plan_fixed(sequences, most_rows);
+  plan_.cost = &curve(plan_.count);
+  if (options_.fixed >= 0) return plan_fixed(plan_);
   // Without the cost of plain decoding there is nothing to compare with.
-  if (plain_seconds(count_) == 0) return;
-  for (size_t i = 0; i < sequences.size(); ++i) choose(sequences[i], choices_[i]);
+  if (plain_seconds(plan_.count) == 0) return;
+  for (size_t i = 0; i < sequences.size(); ++i) choose(plan_, sequences[i], plan_.choices[i]);
   bool learning = false;
-  const size_t guesses = execute(settle(walk(sequences, most_rows)), learning);
-  apply(sequences, guesses, learning);
-  if (!learning) probe(sequences, most_rows);
-  rows_left_ = std::min(most_rows, cost_->widest() + count_) - rows_;
+  const size_t guesses = execute(plan_, settle(plan_, walk(plan_)), learning);
+  apply(plan_, guesses, learning);
+  if (!learning) probe(plan_);
+  plan_.rows_left = std::min(most_rows, plan_.cost->widest() + plan_.count) - plan_.rows;
 }
 
 // The given depth, by whoever is expected to get furthest; the others are tried now and then.
-void DepthController::plan_fixed(std::span<DraftPlan> sequences, int most_rows) {
-  const int room = std::max(0, (most_rows - count_) / count_);
-  for (DraftPlan& sequence : sequences) {
+void DepthController::plan_fixed(Plan& plan) const {
+  const int room = std::max(0, (plan.most_rows - plan.count) / plan.count);
+  for (DraftPlan& sequence : plan.sequences) {
     double best = 0;
     std::array<double, kMostDepth> reach;
     for (int i = 0; i < sequence.option_count; ++i) {
@@ -347,35 +359,43 @@ void DepthController::plan_fixed(std::span<DraftPlan> sequences, int most_rows) 
     sequence.decision = {.kind = sequence.depth > 0 ? Decision::Kind::kFixed : Decision::Kind::kNothing,
                          .drafter_index = sequence.chosen.drafter,
                          .depth = sequence.depth};
+    plan.rows += sequence.depth;
   }
-  rows_left_ = 0;
+  plan.rows_left = plan.most_rows - plan.rows;
 }
 
 int DepthController::extend(DraftPlan& sequence, const DraftOption& option, int depth) {
   const int most = std::min(option.most, options_.most - depth);
-  if (options_.fixed >= 0) return std::clamp(options_.fixed - depth, 0, std::max(most, 0));
+  Plan& plan = plan_;
+  if (options_.fixed >= 0) {
+    plan.rows_left += std::max(0, sequence.depth - depth);  // guesses it did not get
+    sequence.depth = std::min(sequence.depth, depth);
+    const int extra = std::clamp(std::min(options_.fixed - depth, plan.rows_left), 0, std::max(most, 0));
+    plan.rows_left -= extra;
+    return extra;
+  }
   if (sequence.decision.kind != Decision::Kind::kChosen || sequence.probe || depth < 1) return 0;
-  const Choice& choice = choices_[static_cast<size_t>(&sequence - first_)];
+  const Choice& choice = plan.choices[static_cast<size_t>(&sequence - plan.sequences.data())];
   const double before = choice.reach[static_cast<size_t>(std::min(depth, kMostDepth) - 1)];
   std::array<double, kMostDepth> reach;
   fill_reach(*sequence.record, option, reach);
-  const double drafting = seconds_ - cost_->at(rows_);
-  for (; sequence.depth > depth; --sequence.depth, --rows_, ++rows_left_) {  // guesses it did not get
-    tokens_ -= choice.reach[static_cast<size_t>(sequence.depth - 1)];
+  const double drafting = plan.seconds - plan.cost->at(plan.rows);
+  for (; sequence.depth > depth; --sequence.depth, --plan.rows, ++plan.rows_left) {  // guesses it did not get
+    plan.tokens -= choice.reach[static_cast<size_t>(sequence.depth - 1)];
   }
-  seconds_ = cost_->at(rows_) + drafting;
-  double tokens = tokens_, best_tokens = tokens_;
-  double best = tokens_ / seconds_;
+  plan.seconds = plan.cost->at(plan.rows) + drafting;
+  double tokens = plan.tokens, best_tokens = plan.tokens;
+  double best = plan.tokens / plan.seconds;
   int extra = 0;
-  for (int i = 0; i < std::min(most, rows_left_); ++i) {
+  for (int i = 0; i < std::min(most, plan.rows_left); ++i) {
     tokens += before * reach[static_cast<size_t>(i)];
-    const double rate = tokens / (cost_->at(rows_ + i + 1) + drafting);
+    const double rate = tokens / (plan.cost->at(plan.rows + i + 1) + drafting);
     if (rate > best) best = rate, best_tokens = tokens, extra = i + 1;
   }
-  rows_ += extra;
-  rows_left_ -= extra;
-  tokens_ = best_tokens;
-  seconds_ = cost_->at(rows_) + drafting;
+  plan.rows += extra;
+  plan.rows_left -= extra;
+  plan.tokens = best_tokens;
+  plan.seconds = plan.cost->at(plan.rows) + drafting;
   return extra;
 }
 

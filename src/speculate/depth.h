@@ -125,21 +125,40 @@ class DepthController {
     const DraftOption* option = nullptr;
     std::array<double, kMostDepth> reach;
   };
+  // What is known of a round: the path of guesses in order of their worth, and what was taken of it.
+  struct Plan {
+    std::span<DraftPlan> sequences;
+    int count = 0;  // of them
+    int most_rows = 0;
+    const CostCurve* cost = nullptr;
+    std::vector<Choice> choices;        // per sequence
+    std::vector<int> depths;            // per sequence, along the path
+    std::vector<int> order;             // whose guess comes next on the path
+    std::vector<double> worths;         // what it adds
+    std::vector<double> rates;          // tokens per second after so many of them
+    std::vector<double> round_seconds;  // likewise
+    // What was taken: rows of the pass, rows that guesses after guesses may still have, tokens expected, seconds.
+    int rows = 0, rows_left = 0;
+    double tokens = 0, seconds = 0;
 
-  void plan_fixed(std::span<DraftPlan> sequences, int most_rows);
-  void choose(const DraftPlan& sequence, Choice& choice) const;
+    double plain_seconds() const { return cost->at(count); }
+  };
+
+  void begin(std::span<DraftPlan> sequences, int most_rows);
+  void plan_fixed(Plan& plan) const;
+  void choose(const Plan& plan, const DraftPlan& sequence, Choice& choice) const;
   void fill_reach(const Record& record, const DraftOption& option, std::span<double> reach) const;
-  double seconds_alone(const DraftOption& option, int guesses) const;
-  /// Adds guesses in order of their worth; returns how many are best.
-  size_t walk(std::span<const DraftPlan> sequences, int most_rows);
-  size_t settle(size_t best);
-  size_t execute(size_t settled, bool& learning);
-  double loss_of(size_t guesses, size_t settled) const;
-  double affordable(const Backoff& since, size_t settled) const;
-  size_t stretch_of(size_t settled) const;
-  void apply(std::span<DraftPlan> sequences, size_t guesses, bool learning);
-  void probe(std::span<DraftPlan> sequences, int most_rows);
-  void explain(DraftPlan& sequence, const Choice& choice, bool learning) const;
+  double seconds_alone(const Plan& plan, const DraftOption& option, int guesses) const;
+  /// Lays the path; returns how many of its guesses are best.
+  size_t walk(Plan& plan) const;
+  size_t settle(const Plan& plan, size_t best);
+  size_t execute(const Plan& plan, size_t settled, bool& learning);
+  static double loss_of(const Plan& plan, size_t guesses, size_t settled);
+  static double affordable(const Plan& plan, const Backoff& since, size_t settled);
+  size_t stretch_of(const Plan& plan, size_t settled) const;
+  void apply(Plan& plan, size_t guesses, bool learning);
+  void probe(const Plan& plan);
+  void explain(const Plan& plan, size_t sequence, bool learning) const;
   CostCurve& curve(int sequences) { return pass_[bucket(sequences)]; }
   static size_t bucket(int sequences);
 
@@ -159,19 +178,7 @@ class DepthController {
   Backoff plain_{16, 64}, stretch_{8};
   size_t last_guesses_ = 0, last_sequences_ = 0;
   size_t stretched_ = 0;  // guesses of a stretch to be repeated
-
-  // Of the plan at hand.
-  int count_ = 0;
-  const CostCurve* cost_ = nullptr;
-  std::vector<Choice> choices_;        // per sequence
-  std::vector<int> depths_;            // per sequence, along the path
-  std::vector<int> order_;             // whose guess comes next on the path
-  std::vector<double> worths_;         // what it adds
-  std::vector<double> rates_;          // tokens per second after so many of them
-  std::vector<double> round_seconds_;  // likewise
-  DraftPlan* first_ = nullptr;
-  int rows_ = 0, rows_left_ = 0;
-  double tokens_ = 0, seconds_ = 0;
+  Plan plan_;             // of the round at hand; kept to keep its memory
 };
 
 }  // namespace slip::speculate

@@ -74,7 +74,7 @@ void MtpDrafter::draw_batch() {
   for (const Chain& chain : chains_) {
     const SequenceView& view = *chain.proposal->view;
     const int keys = view.cache->length();
-    rows_.push_back({.token = view.tokens->back(),
+    rows_.push_back({.token = view.tokens.back(),
                      .hidden = chain.state->hidden.data(),
                      .position = position_ == MtpPosition::kNewestToken ? keys : std::max(keys - 1, 0),
                      .keys = keys,
@@ -100,7 +100,7 @@ void MtpDrafter::ask(size_t chain) {
   State& state = *chains_[chain].state;
   backend::AssistantRow& row = rows_[chain];
   const SequenceView& view = *proposal.view;
-  const auto history = static_cast<int64_t>(view.tokens->size() + proposal.drafts.size());
+  const auto history = static_cast<int64_t>(view.tokens.size() + proposal.drafts.size());
   row.candidates =
       sample::candidates_needed(state.sampling, history, static_cast<int64_t>(view.prompt_tokens));
   row.draw = nullptr;
@@ -125,15 +125,11 @@ void MtpDrafter::follow(size_t chain, std::span<const backend::Output> steps) {
 
 int MtpDrafter::draw(const Chain& chain, const Scores& scores) {
   const Proposal& proposal = *chain.proposal;
-  std::vector<int>& history = *proposal.view->tokens;
-  const size_t known = history.size();
-  history.insert(history.end(), proposal.drafts.begin(), proposal.drafts.end());
-  const sample::Context context{.history = history,
-                                .prompt_tokens = proposal.view->prompt_tokens,
-                                .position = static_cast<int64_t>(history.size())};
-  const int guess = sampler_.sample(scores, context, chain.state->sampling).token;
-  history.resize(known);
-  return guess;
+  sample::Context context{.history = proposal.view->tokens,
+                          .prompt_tokens = proposal.view->prompt_tokens,
+                          .guesses = proposal.drafts};
+  context.position = static_cast<int64_t>(context.length());
+  return sampler_.sample(scores, context, chain.state->sampling).token;
 }
 
 void MtpDrafter::leave(size_t chain) {

@@ -36,13 +36,14 @@ Speculator::Speculator(std::vector<std::unique_ptr<Drafter>> drafters, int vocab
   for (const auto& drafter : drafters_) {
     tap_floats_ = std::max(tap_floats_, drafter->tap_floats());
     reads_hidden_ |= drafter->reads_hidden();
+    if (drafter->layout() != nullptr) layouts_.push_back(drafter->layout());
   }
 }
 
-size_t Speculator::bytes_at(int most_tokens) const {
-  size_t bytes = 0;
-  for (const auto& drafter : drafters_) bytes += drafter->bytes_at(most_tokens);
-  return bytes;
+void Speculator::caches(uint64_t id, std::vector<kv::Cache*>& caches) {
+  for (size_t d = 0; d < drafters_.size(); ++d) {
+    if (drafters_[d]->layout() != nullptr) caches.push_back(dropped_[d] ? nullptr : drafters_[d]->cache(id));
+  }
 }
 
 template <typename Work>
@@ -94,7 +95,7 @@ void Speculator::passed(int rows, int sequences, double seconds, bool decoding_o
 
 // The last token of a text is sampled after all guesses, so it needs none.
 int Speculator::room(const Slot& slot, int sequence_rows) const {
-  const int left = slot.view->most_tokens - static_cast<int>(slot.known) - 1;
+  const int left = slot.view->most_tokens - static_cast<int>(slot.view->tokens.size()) - 1;
   return std::clamp(std::min(left, sequence_rows - 1), 0, kMostDepth);
 }
 
@@ -110,7 +111,6 @@ void Speculator::propose(std::span<const SequenceView* const> views, int most_ro
     Slot& slot = slots_[i];
     slot.view = views[i];
     slot.state = &state->second;
-    slot.known = views[i]->tokens->size();
     slot.drafts.clear();
     slot.state->drafter = slot.state->then = -1;
     slot.state->own = 0;
@@ -144,7 +144,6 @@ void Speculator::look_up(size_t drafter, int sequence_rows) {
   }
   if (lookup) {
     guard(drafter, [&](Drafter& asked) { asked.propose(proposals); });
-    restore_histories();
     if (dropped_[drafter]) return;
   }
   for (size_t i = 0; i < count_; ++i) {
@@ -196,7 +195,6 @@ void Speculator::ask(size_t drafter) {
   const double begin = clock_();
   guard(drafter, [&](Drafter& asked) { asked.propose(proposals); });
   const double seconds = clock_() - begin;
-  restore_histories();
   if (dropped_[drafter]) return;
   int steps = 1, rows = 0;
   for (size_t k = 0; k < asked_.size(); ++k) {
@@ -226,7 +224,6 @@ void Speculator::extend(size_t drafter, size_t index) {
   proposal.drafts = slot.drafts;
   proposal.match = 0;
   guard(drafter, [&](Drafter& asked) { asked.propose({&proposal, 1}); });
-  restore_histories();
   if (dropped_[drafter] || proposal.match < kLeastExtendedMatch) return;
   if (!std::equal(slot.drafts.begin(), slot.drafts.end(), proposal.drafts.begin(),
                   proposal.drafts.begin() + std::min<ptrdiff_t>(depth, std::ssize(proposal.drafts))))
@@ -249,10 +246,6 @@ void Speculator::sanitise(std::vector<int>& drafts, size_t from, int most) const
     if (drafts[i] < 0 || drafts[i] >= vocab_) count = i;
   }
   drafts.resize(count);
-}
-
-void Speculator::restore_histories() {
-  for (size_t i = 0; i < count_; ++i) slots_[i].view->tokens->resize(slots_[i].known);
 }
 
 Guesses Speculator::guesses(size_t index) const {

@@ -2,8 +2,7 @@
 // them together: lookups are asked first because they cost nothing, the controller decides who guesses for
 // whom and how deep, and where a long match goes on after a network's guesses, they are extended by it.
 //
-// It trusts nobody: guesses outside the vocabulary, too many of them, and tokens left behind in a history are
-// cut off; a drafter that throws is dropped for the rest of the process, with a sentence in failures(). None
+// It trusts nobody: guesses outside the vocabulary, and too many of them, are cut off; a drafter that throws is dropped for the rest of the process, with a sentence in failures(). None
 // of this can reach the output, which is the model's own in any case (round.h).
 //
 // Used from the thread that steps the engine. begin() takes memory; nothing else allocates, failures apart.
@@ -39,8 +38,10 @@ class Speculator {
   Speculator(std::vector<std::unique_ptr<Drafter>> drafters, int vocab, const DepthOptions& options = {},
              ReadClock clock = nullptr);
 
-  /// Memory that begin() takes for a sequence of this length. From any thread.
-  size_t bytes_at(int most_tokens) const;
+  /// Of the caches that drafters keep beside the target's, in pages of the same pool.
+  std::span<const kv::Layout* const> layouts() const { return layouts_; }
+  /// The caches themselves, in the same order; null where a drafter keeps none of this sequence.
+  void caches(uint64_t id, std::vector<kv::Cache*>& caches);
   /// Floats of one row of taps; 0 if no drafter reads them.
   size_t tap_floats() const { return tap_floats_; }
   bool reads_hidden() const { return reads_hidden_; }
@@ -80,7 +81,6 @@ class Speculator {
   struct Slot {
     const SequenceView* view = nullptr;
     State* state = nullptr;
-    size_t known = 0;         // tokens
     std::vector<int> drafts;  // the result
   };
 
@@ -92,7 +92,6 @@ class Speculator {
   void extend(size_t drafter, size_t index);
   void sanitise(std::vector<int>& drafts, size_t from, int most) const;
   int room(const Slot& slot, int sequence_rows) const;
-  void restore_histories();
 
   std::vector<std::unique_ptr<Drafter>> drafters_;
   std::vector<bool> dropped_;
@@ -103,6 +102,7 @@ class Speculator {
   DepthController controller_;
   std::unordered_map<uint64_t, State> states_;
   std::vector<std::string> failures_;
+  std::vector<const kv::Layout*> layouts_;
 
   // Of the round at hand; index i belongs to views[i].
   size_t count_ = 0;

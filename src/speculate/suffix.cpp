@@ -1,6 +1,7 @@
 #include "speculate/suffix.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "base/noise.h"
@@ -38,7 +39,7 @@ int PlaceChain::newest(std::span<const int> tail) const {
 void SuffixDrafter::begin(const SequenceView& view) {
   const auto place = texts_.emplace(
       view.id, Text{.few = {kLeastMatch, view.most_tokens}, .many = {kLongMatch, view.most_tokens}});
-  catch_up(place.first->second, *view.tokens);
+  catch_up(place.first->second, view.tokens);
 }
 
 // Only places with a successor are added: there must be something to copy.
@@ -51,16 +52,18 @@ void SuffixDrafter::catch_up(Text& text, std::span<const int> tokens) {
 
 void SuffixDrafter::committed(const SequenceView& view, const Pass&) {
   const auto text = texts_.find(view.id);
-  if (text != texts_.end()) catch_up(text->second, *view.tokens);
+  if (text != texts_.end()) catch_up(text->second, view.tokens);
 }
 
-SuffixDrafter::Match SuffixDrafter::longest(const PlaceChain& chain, std::span<const int> tokens) {
+// The longest earlier place of `tokens` that ends as `tail` does.
+SuffixDrafter::Match SuffixDrafter::longest(const PlaceChain& chain, std::span<const int> tokens,
+                                            std::span<const int> tail) {
   Match best;
-  if (tokens.size() <= static_cast<size_t>(chain.length())) return best;
-  int place = chain.newest(tokens.last(static_cast<size_t>(chain.length())));
+  if (tail.size() <= static_cast<size_t>(chain.length())) return best;
+  int place = chain.newest(tail.last(static_cast<size_t>(chain.length())));
   for (int visits = 0; place >= 0 && visits < kMostVisits && best.length < kLongestMatch; ++visits) {
-    const int most = std::min(place + 1, kLongestMatch);
-    const int* here = tokens.data() + tokens.size() - 1;
+    const int most = std::min(place + 1, static_cast<int>(tail.size()));
+    const int* here = tail.data() + tail.size() - 1;
     const int* there = tokens.data() + place;
     int length = 0;
     while (length < most && here[-length] == there[-length]) ++length;
@@ -78,20 +81,20 @@ void SuffixDrafter::propose(Proposal& proposal) const {
   proposal.match = 0;
   const auto text = texts_.find(proposal.view->id);
   if (text == texts_.end() || proposal.depth <= 0) return;
-  // Given guesses and copied ones join the text for the time of the call; it has room for them.
-  std::vector<int>& tokens = *proposal.view->tokens;
-  const size_t known = tokens.size();
-  tokens.insert(tokens.end(), proposal.drafts.begin(), proposal.drafts.end());
-  Match match = longest(text->second.many, tokens);
-  if (match.length == 0) match = longest(text->second.few, tokens);
-  if (match.length >= kLeastMatch) {
-    proposal.match = match.length;
-    for (int i = 1; i <= proposal.depth; ++i) {
-      tokens.push_back(tokens[static_cast<size_t>(match.place + i)]);
-      proposal.drafts.push_back(tokens.back());
-    }
-  }
-  tokens.resize(known);
+  const std::span<const int> tokens = proposal.view->tokens;
+  std::vector<int>& drafts = proposal.drafts;
+  // The text ends with the guesses given, and goes on with those copied.
+  const auto token = [&](size_t at) { return at < tokens.size() ? tokens[at] : drafts[at - tokens.size()]; };
+  const size_t end = tokens.size() + drafts.size();
+  std::array<int, kLongestMatch> last;
+  const size_t count = std::min(end, last.size());
+  for (size_t i = 0; i < count; ++i) last[i] = token(end - count + i);
+  const std::span<const int> tail(last.data(), count);
+  Match match = longest(text->second.many, tokens, tail);
+  if (match.length == 0) match = longest(text->second.few, tokens, tail);
+  if (match.length < kLeastMatch) return;
+  proposal.match = match.length;
+  for (int i = 1; i <= proposal.depth; ++i) drafts.push_back(token(static_cast<size_t>(match.place + i)));
 }
 
 }  // namespace slip::speculate

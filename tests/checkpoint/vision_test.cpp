@@ -39,6 +39,7 @@ struct TinyVision {
                                             {"standardize", standardise},
                                             {"rope_parameters", {{"rope_theta", 50.0}}}};
     whole["vision_config"]["patch_size"] = 2;
+    whole.update({{"image_token_id", 7}, {"video_token_id", 8}, {"boi_token_id", 5}, {"eoi_token_id", 6}});
     return whole;
   }
 
@@ -226,12 +227,19 @@ TEST(VisionCheckpoint, bounds_that_are_no_range_are_refused) {
   }
 }
 
+model::Config decoder(int vocab = 64) {
+  model::Config config;
+  config.hidden = 128;
+  config.vocab = vocab;
+  return config;
+}
+
 TEST(VisionConfig, what_the_tower_cannot_be_is_refused_by_the_name_of_the_field) {
   const auto expect_bad_field = [](const TinyVision& tiny, const char* field, const json& value) {
     json config = tiny.config();
     config["vision_config"][field] = value;
     SCOPED_TRACE(config["vision_config"].dump());
-    test::expect_bad_file([&] { parse_vision_config(config.dump(), "config.json", 128); },
+    test::expect_bad_file([&] { parse_vision_config(config.dump(), "config.json", decoder()); },
                           {"config.json", std::string("vision_config.") + field});
   };
   for (const char* field : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",

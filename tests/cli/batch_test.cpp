@@ -72,7 +72,8 @@ TEST_F(BatchPrompts, names_the_line_that_is_wrong) {
   expect_refused("{\"prompt\": \"a\", \"messages\": []}", "either \"prompt\" or \"messages\"");
   expect_refused("{\"messages\": []}", "\"messages\" is empty");
   expect_refused("{\"messages\": [{\"role\": \"cat\", \"content\": \"b\"}]}", "no role \"cat\"");
-  expect_refused("{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}", "no images");
+  expect_refused("{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+                 "reads text alone");
   expect_refused("{\"messages\": [{\"role\": \"user\", \"content\": \"b\"}], \"think\": 1}", "true or false");
   expect_refused("{\"prompt\": \"a\", \"max_tokens\": 0}", "max_tokens");
   expect_refused("{\"prompt\": \"a\", \"id\": []}", "\"id\"");

@@ -114,7 +114,7 @@ TEST_F(Chat, obeys_its_commands) {
       "/reset\n/stats\n/help\n/exit\nnever\n");
   for (const char* words :
        {"instructions: old\n", "instructions: new words\n", "the instructions are removed\n",
-        "thinking is on\n", "/think is followed by on or off, not 'maybe'\n", "no images yet",
+        "thinking is on\n", "/think is followed by on or off, not 'maybe'\n", "reads text alone",
         "did you mean '/reset'", "starts anew", "conversation: 0 messages", "Alt-Enter"}) {
     EXPECT_NE(result.err.find(words), std::string::npos) << words << "\n" << result.err;
   }

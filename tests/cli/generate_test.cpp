@@ -201,7 +201,7 @@ TEST_F(Generate, stops_cleanly_on_an_interrupt) {
 }
 
 TEST_F(Generate, refuses_wrong_requests_before_it_loads_anything) {
-  expect_refusal({"-p", "hi", "--image", "cat.png"}, 1, "no images yet");
+  expect_refusal({"-p", "hi", "--image", "cat.png"}, 1, "reads text alone");
   expect_refusal({"-p", "hi", "-f", "x"}, 1, "given twice");
   expect_refusal({"-p", "hi", "-n", "0"}, 1, "--max-tokens must be a whole number from 1 to");
   expect_refusal({"-p", "hi", "-n", "99999999999999"}, 1, "--max-tokens");

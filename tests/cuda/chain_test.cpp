@@ -271,9 +271,8 @@ struct Line {
   Line(Backend& backend, uint64_t id, int length, const sample::Options& options)
       : text(backend, id, length), sampling(options) {
     for (int i = 0; i <= length; ++i) tokens.push_back(test::token_at(backend.config(), id, i));
-    tokens.reserve(static_cast<size_t>(length) + 64);
     view = {.id = id,
-            .tokens = &tokens,
+            .tokens = tokens,
             .most_tokens = length + 64,
             .cache = text.cache.get(),
             .sampling = &sampling};

@@ -8,9 +8,16 @@
 namespace slip::engine {
 namespace {
 
+// Slabs that were never used before take memory; these were.
+std::unique_ptr<kv::Cache> with_pages(std::unique_ptr<kv::Cache> cache) {
+  cache->reserve(4096);
+  return cache;
+}
+
 TEST(Engine, a_step_that_admits_and_ends_nobody_allocates_nothing) {
   FakeBackend backend(16);
-  Engine engine(backend, {.mixed_prompt_rows = 4});
+  with_pages(backend.new_cache());
+  Engine engine(backend, {.mixed_prompt_rows = 4, .prefix_cache = false});
   size_t tokens = 0, bytes = 0;
   for (int i = 0; i < 4; ++i) {
     Request request = fake_request(30 + i, 500, static_cast<uint64_t>(i));
@@ -41,10 +48,11 @@ TEST(Engine, a_round_of_speculation_allocates_nothing_either) {
     backend.set_taps(std::vector<int>{0, 0});
     FakeAssistant assistant(backend, 0.7, 3);
     FakeBlockDrafter network(backend, 0.8);
+    { const auto one = with_pages(backend.new_cache()), other = with_pages(network.new_cache()); }
     const auto speculator = fake_speculator(
         40, {.fixed = fixed}, std::make_unique<speculate::MtpDrafter>(assistant),
         std::make_unique<speculate::DflashDrafter>(network), std::make_unique<speculate::SuffixDrafter>());
-    Engine engine(backend, {.mixed_prompt_rows = 4}, speculator.get());
+    Engine engine(backend, {.mixed_prompt_rows = 4, .prefix_cache = false}, speculator.get());
     int guessed = 0;
     for (int i = 0; i < 4; ++i) {
       Request request = fake_request(30 + i, 2000, static_cast<uint64_t>(i));

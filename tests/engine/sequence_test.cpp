@@ -26,13 +26,14 @@ Driven drive(Request request, const Drafter& drafter, int context = 4096) {
   sequence.admit(backend.new_cache());
   std::vector<backend::Row> rows;
   while (!sequence.finished()) {
-    if (drafter && sequence.need().known == 1) {
+    const int known = sequence.need().known;
+    int guesses = 0;
+    if (drafter && known == 1) {
       const std::vector<int> drafts = drafter(sequence.tokens());
-      sequence.propose({.tokens = drafts});
+      guesses = sequence.propose({.tokens = drafts});
     }
-    const Need need = sequence.need();
     rows.clear();
-    const int outputs = sequence.add_rows(std::min(need.known + need.drafts, backend.max_rows()), 0, rows);
+    const int outputs = sequence.add_rows(std::min(known + guesses, backend.max_rows()), 0, rows);
     kv::Cache* cache = sequence.cache();
     const backend::Output output = backend.run({.rows = rows, .sequences = {&cache, 1}});
     EXPECT_EQ(output.rows, outputs);

@@ -58,7 +58,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const slip::Error&) {
   }
   try {
-    const auto vision = slip::checkpoint::parse_vision_config(text, "fuzz", 64);
+    slip::model::Config decoder;
+    decoder.hidden = 64;
+    decoder.vocab = 1 << 18;
+    const auto vision = slip::checkpoint::parse_vision_config(text, "fuzz", decoder);
     if (vision) check_vision(vision->config);
   } catch (const slip::Error&) {
   }

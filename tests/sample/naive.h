@@ -17,12 +17,12 @@ namespace slip::sample::naive {
 inline std::vector<float> adjusted(std::span<const float> logits, const Context& context, const Options& o) {
   std::vector<float> values(logits.begin(), logits.end());
   for (const LogitBias& bias : o.logit_bias) values[static_cast<size_t>(bias.id)] += bias.value;
-  const size_t length = context.history.size();
+  const size_t length = context.length();
   std::vector<int> seen, written;  // of the window: all of it, and what the model wrote
   for (size_t i = 0; i < length; ++i) {
     if (o.penalty_window >= 0 && length - i > static_cast<size_t>(o.penalty_window)) continue;
-    seen.push_back(context.history[i]);
-    if (i >= context.prompt_tokens) written.push_back(context.history[i]);
+    seen.push_back(context.token(i));
+    if (i >= context.prompt_tokens) written.push_back(context.token(i));
   }
   for (size_t id = 0; id < values.size(); ++id) {
     const auto times = [&](const std::vector<int>& in) {

@@ -1,74 +1,12 @@
 // Chat: the same message, streamed and whole, however the model's tokens come.
-#include "server/api_fixture.h"
+#include <set>
+
+#include "server/recorded_replies.h"
 
 namespace slip::server::api {
 namespace {
 
 constexpr const char* kChat = "/v1/chat/completions";
-
-json weather_tools() {
-  return json::parse(
-      R"([{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
-      "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "zip": {"type": "string"}}}}},
-      {"type": "function", "function": {"name": "ping"}}])");
-}
-
-/// Replies as models write them, with what must become of them.
-struct Recorded {
-  const char* name;
-  const char* reply;
-  const char* content;
-  const char* reasoning;
-  std::vector<std::pair<const char*, const char*>> calls;  // name and arguments
-  const char* finish;
-};
-
-const std::vector<Recorded>& recorded() {
-  static const std::vector<Recorded> all{
-      {"text", "hello there", "hello there", "", {}, "stop"},
-      {"half characters", "a\xC3\xA9 \xF0\x9F\x98\x80 z", "a\xC3\xA9 \xF0\x9F\x98\x80 z", "", {}, "stop"},
-      {"thought", "<|channel>thought\nlet me see\n<channel|>yes", "yes", "let me see", {}, "stop"},
-      {"call",
-       "<|tool_call>call:get_weather{city:<|\"|>sao paulo<|\"|>,days:3}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"city":"sao paulo","days":3})"}},
-       "tool_calls"},
-      {"two calls",
-       "<|tool_call>call:get_weather{city:<|\"|>a<|\"|>}<tool_call|><|tool_call>call:ping{}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"city":"a"})"}, {"ping", "{}"}},
-       "tool_calls"},
-      {"thought, words, call",
-       "<|channel>thought\nhm\n<channel|>i look<|tool_call>call:ping{}<tool_call|>",
-       "i look",
-       "hm",
-       {{"ping", "{}"}},
-       "tool_calls"},
-      {"number where a string is asked for",
-       "<|tool_call>call:get_weather{zip:123,days:<|\"|>4<|\"|>}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"zip":"123","days":4})"}},
-       "tool_calls"},
-      {"braces and quotes in a string",
-       "<|tool_call>call:get_weather{city:<|\"|>a}\"{b\\<|\"|>}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"city":"a}\"{b\\"})"}},
-       "tool_calls"},
-      {"missing end of a call", "<|tool_call>call:ping{}", "", "", {{"ping", "{}"}}, "tool_calls"},
-      {"malformed opener", "<|tool_call>:ping(", "<|tool_call>:ping(", "", {}, "stop"},
-      {"only a thought",
-       "<|channel>thought\nall in here\n<channel|>",
-       "all in here",
-       "all in here",
-       {},
-       "stop"},
-  };
-  return all;
-}
 
 void expect_message(const json& message, const Recorded& expected) {
   EXPECT_EQ(message["content"], expected.content);
@@ -105,18 +43,10 @@ TEST(Chat, users_12_a_recorded_reply_is_the_same_message_at_every_split_streamed
 
     body["stream"] = true;
     body["stream_options"] = {{"include_usage", true}};
-    // Every place at which a round may end, with rounds of 1 to 8 tokens before it.
-    for (size_t cut = 1; cut < tokens; ++cut) {
-      for (const size_t width : {size_t{1}, size_t{3}, size_t{8}}) {
-        std::vector<size_t> steps(cut / width, width);
-        if (cut % width != 0) steps.push_back(cut % width);
-        steps.push_back(tokens);
-        server.says(expected.reply, {.tokens = {}, .steps = std::move(steps)});
-        const auto stream = server.ask(kChat, body);
-        ASSERT_EQ(without_ids(assembled(stream->events())), without_ids(message))
-            << "cut after " << cut << ", rounds of " << width;
-      }
-    }
+    at_every_split(server, expected, [&] {
+      const auto stream = server.ask(kChat, body);
+      ASSERT_EQ(without_ids(assembled(stream->events())), without_ids(message));
+    });
   }
 }
 
@@ -208,6 +138,20 @@ TEST(Chat, users_7_max_tokens_is_clamped_and_a_long_prompt_is_refused_with_exact
   EXPECT_EQ(refused->status(), 400);
   EXPECT_EQ(refused->body()["error"]["code"], "context_length_exceeded");
   EXPECT_EQ(refused->body()["error"]["message"], "prompt is too long: 64 tokens > 63 maximum");
+}
+
+TEST(Chat, users_7_the_room_is_that_of_the_caches_where_they_are_smaller_than_the_context) {
+  Server server;
+  server.replies.longest_size = 40;
+  server.says("hello");
+  const int tokens = server.ask("/tokenize", {{"messages", chat()["messages"]}})->body()["count"].get<int>();
+  EXPECT_EQ(server.ask(kChat, chat({{"max_tokens", 500}}))->status(), 200);
+  EXPECT_EQ(server.replies.last_max_tokens, 40 - tokens);
+  const auto refused =
+      server.ask(kChat, chat({{"messages", {{{"role", "user"}, {"content", std::string(60, 'x')}}}}}));
+  EXPECT_EQ(refused->status(), 400);
+  EXPECT_NE(refused->body()["error"]["message"].get<std::string>().find("tokens > 39 maximum"),
+            std::string::npos);
 }
 
 TEST(Chat, the_end_of_the_room_is_a_length) {
@@ -384,6 +328,115 @@ TEST(Chat, media_in_tool_results_become_a_word) {
   ASSERT_EQ(got->status(), 200) << got->text();
   EXPECT_NE(got->body()["prompt"].get<std::string>().find("[image: this server cannot see]"),
             std::string::npos);
+}
+
+/// An agent's conversation: a system message in the middle, a chain of calls with thoughts, more questions.
+json agent_messages() {
+  json messages =
+      json::parse(R"([{"role": "system", "content": "be brief"}, {"role": "user", "content": "do it"},
+      {"role": "system", "content": "agents and skills"}])");
+  for (int round = 0; round < 3; ++round) {
+    const std::string id = "c" + std::to_string(round);
+    messages.push_back(
+        {{"role", "assistant"},
+         {"content", round == 1 ? json("i go on") : json()},
+         {"reasoning_content", "thought " + id},
+         {"tool_calls",
+          {{{"id", id},
+            {"type", "function"},
+            {"function", {{"name", "get_weather"}, {"arguments", R"({"city": "a", "days": 2})"}}}}}}});
+    messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", "result " + id}});
+  }
+  return messages;
+}
+
+std::vector<int> prompt_tokens(Server& server, const json& messages, const json& more) {
+  json body{{"messages", messages}, {"tools", weather_tools()}};
+  body.update(more);
+  const auto got = server.ask("/tokenize", body);
+  EXPECT_EQ(got->status(), 200) << got->text();
+  return got->body()["tokens"].get<std::vector<int>>();
+}
+
+TEST(Chat, users_4_each_round_of_a_tool_chain_begins_with_the_tokens_of_the_round_before) {
+  Server server;
+  const json messages = agent_messages();
+  for (const bool thinking : {false, true}) {
+    std::vector<int> before;
+    for (size_t count = 3; count <= messages.size(); count += 2) {
+      const json so_far(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+      const auto whole = prompt_tokens(server, so_far, {{"reasoning_effort", thinking ? "high" : "none"}});
+      EXPECT_GE(whole.size(), before.size());
+      EXPECT_TRUE(std::equal(before.begin(), before.end(), whole.begin()))
+          << "round with " << count << " messages rewrites history";
+      before =
+          prompt_tokens(server, so_far,
+                        {{"reasoning_effort", thinking ? "high" : "none"}, {"add_generation_prompt", false}});
+    }
+  }
+  const std::string prompt =
+      server.ask("/apply-template", {{"messages", messages}, {"tools", weather_tools()}})->body()["prompt"];
+  EXPECT_LT(prompt.find("do it"), prompt.find("agents and skills")) << "in its place";
+  EXPECT_LT(prompt.find("agents and skills"), prompt.find("result c0"));
+}
+
+TEST(Chat, users_6_marks_for_caches_and_unknown_fields_change_no_token) {
+  Server server;
+  json marked = agent_messages();
+  for (json& message : marked) {
+    if (message["content"].is_string())
+      message["content"] = {{{"type", "text"}, {"text", message["content"]}}};
+  }
+  const auto plain = prompt_tokens(server, marked, json::object());
+  for (json& message : marked) {
+    for (json& part : message["content"]) part["cache_control"] = {{"type", "ephemeral"}};
+    message["cache_control"] = {{"type", "ephemeral"}};
+    message["id"] = "msg_1";
+  }
+  const json more{
+      {"metadata", {{"user_id", "{\"device\": 1}"}}},
+      {"context_management", {{"edits", {{{"type", "clear_thinking_20251015"}, {"keep", "all"}}}}}},
+      {"store", false},
+      {"prompt_cache_key", "thread"},
+      {"safety_identifier", "x"},
+      {"service_tier", "auto"},
+      {"verbosity", "low"}};
+  EXPECT_EQ(prompt_tokens(server, marked, more), plain);
+}
+
+TEST(Chat, users_18_a_call_has_index_id_type_and_name_in_its_first_delta_and_nowhere_else) {
+  Server server;
+  server.says(
+      "<|tool_call>call:get_weather{city:<|\"|>a<|\"|>}<tool_call|><|tool_call>call:ping{}<tool_call|>");
+  const auto stream = server.ask(kChat, chat({{"stream", true}, {"tools", weather_tools()}}));
+  std::map<int, std::string> arguments;
+  std::set<std::string> ids;
+  for (const json& event : stream->events()) {
+    if (!event.is_object() || event["choices"].empty()) continue;
+    for (const json& call : event["choices"][0]["delta"].value("tool_calls", json::array())) {
+      const int index = call.at("index");
+      if (!arguments.contains(index)) {
+        EXPECT_EQ(call.at("type"), "function");
+        EXPECT_EQ(call.at("function").at("name"), index == 0 ? "get_weather" : "ping");
+        EXPECT_TRUE(ids.insert(call.at("id").get<std::string>()).second) << "ids are not given twice";
+        EXPECT_NE(call["id"], "");
+      } else {
+        EXPECT_FALSE(call.contains("id") || call.contains("type") || call["function"].contains("name"));
+      }
+      arguments[index] += call["function"].value("arguments", "");
+    }
+  }
+  EXPECT_EQ(arguments, (std::map<int, std::string>{{0, R"({"city":"a"})"}, {1, "{}"}}));
+}
+
+TEST(Chat, users_26_usage_counts_cached_tokens_and_timings_count_guesses) {
+  Server server;
+  server.says("abc");
+  const json body = server.ask(kChat, chat())->body();
+  EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  for (const char* field :
+       {"draft_n", "draft_n_accepted", "acceptance", "queue_ms", "prompt_ms", "tokens_per_pass"})
+    EXPECT_TRUE(body["timings"].contains(field)) << field;
 }
 
 TEST(Chat, tool_choice_none_takes_the_tools_away) {

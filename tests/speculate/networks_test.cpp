@@ -18,7 +18,7 @@ struct Line {
     tokens.reserve(400);
     cache->reserve(400);
     view = {.id = id,
-            .tokens = &tokens,
+            .tokens = tokens,
             .prompt_tokens = tokens.size(),
             .most_tokens = 400,
             .cache = cache.get(),
@@ -36,6 +36,10 @@ struct Line {
     const backend::Output output = backend.run({.rows = rows, .sequences = {&one, 1}});
     cache->commit(count);
     hand_over({.rows = count, .kept = count, .hidden = output.hidden + (count - 1) * 4, .taps = output.taps});
+  }
+  void add(int token) {
+    tokens.push_back(token);
+    view.tokens = tokens;
   }
   std::vector<int> future(int count) { return engine::generate_plainly(tokens, sampling, count); }
 
@@ -65,7 +69,6 @@ TEST(MtpDrafter, follows_the_model_with_the_requests_own_noise) {
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts, line.future(6));
   EXPECT_EQ(assistant.steps, 6);
-  EXPECT_EQ(line.tokens.size(), 60u);
 }
 
 TEST(MtpDrafter, batches_ragged_depths_within_the_rows_of_the_assistant) {
@@ -135,7 +138,6 @@ TEST(MtpDrafter, drafts_the_same_however_far_chains_are_right) {
         for (const Proposal& proposal : proposals) got.push_back(proposal.drafts);
         if (want.empty()) want = got;
         EXPECT_EQ(got, want) << "chains of " << most_chain << ", astray every " << astray;
-        for (const auto& line : lines) EXPECT_EQ(line->tokens.size(), 10 + line->view.id);
       }
     }
   }
@@ -186,7 +188,6 @@ TEST(DflashDrafter, guesses_a_block_from_the_context_it_was_fed) {
   line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
   drafter.propose({&proposal, 1});
   EXPECT_EQ(proposal.drafts, line.future(7));  // greedy; a block has 7
-  EXPECT_EQ(line.tokens.size(), 90u);
 }
 
 TEST(DflashDrafter, reads_its_weights_rarely_while_nobody_asks) {
@@ -198,7 +199,7 @@ TEST(DflashDrafter, reads_its_weights_rarely_while_nobody_asks) {
   drafter.begin(line.view);
   for (int i = 0; i < 100; ++i) {
     line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });
-    line.tokens.push_back(line.future(1)[0]);
+    line.add(line.future(1)[0]);
   }
   EXPECT_EQ(network.extends, (19 + 99) / DflashDrafter::kWaitingRows);
   line.pass([&](const Pass& pass) { drafter.committed(line.view, pass); });

@@ -29,7 +29,7 @@ class Decoding {
     tokens_.assign(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(prompt));
     tokens_.reserve(text_.size());
     view_ = {
-        .id = 1, .tokens = &tokens_, .most_tokens = static_cast<int>(text_.size()), .sampling = &sampling_};
+        .id = 1, .tokens = tokens_, .most_tokens = static_cast<int>(text_.size()), .sampling = &sampling_};
     speculator.begin(view_);
   }
 
@@ -56,6 +56,7 @@ class Decoding {
         rows, guesses.tokens, [&](int) { return Picked{text_[tokens_.size()]}; },
         [&](const Picked& picked, int, bool) {
           tokens_.push_back(picked.token);
+          view_.tokens = tokens_;
           return tokens_.size() < text_.size();
         });
     speculator.judged(view_, rows - 1, outcome);
@@ -211,7 +212,6 @@ TEST(Speculator, goes_on_without_a_drafter_that_fails_at_any_time) {
     const char* name() const override { return "failing"; }
     Effort effort() const override { return Effort::kBlock; }
     int most_drafts() const override { return 3; }
-    size_t bytes_at(int) const override { return 0; }
     void begin(const SequenceView&) override { check(0); }
     void propose(std::span<Proposal>) override { check(1); }
     void committed(const SequenceView&, const Pass&) override { check(2); }

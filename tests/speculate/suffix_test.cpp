@@ -11,19 +11,18 @@ namespace {
 struct Text {
   explicit Text(std::vector<int> start, int most = 4096) : tokens(std::move(start)) {
     tokens.reserve(static_cast<size_t>(most));
-    view = {.id = 1, .tokens = &tokens, .most_tokens = most};
+    view = {.id = 1, .tokens = tokens, .most_tokens = most};
     drafter.begin(view);
   }
   ~Text() { drafter.settled(1); }
   void write(std::vector<int> more) {
     tokens.insert(tokens.end(), more.begin(), more.end());
+    view.tokens = tokens;
     drafter.committed(view, {});
   }
   Proposal propose(int depth, std::vector<int> given = {}) {
     Proposal proposal{.view = &view, .depth = depth, .drafts = std::move(given)};
-    const std::vector<int> before = tokens;
     drafter.propose({&proposal, 1});
-    EXPECT_EQ(tokens, before);
     return proposal;
   }
   std::vector<int> tokens;
@@ -115,9 +114,8 @@ TEST(SuffixDrafter, agrees_with_a_search_of_the_whole_text) {
 TEST(SuffixDrafter, keeps_sequences_apart_and_forgets_them) {
   SuffixDrafter drafter;
   Ints one = {1, 2, 3, 1, 2}, two = {1, 2, 4, 1, 2};
-  one.reserve(64), two.reserve(64);
-  const SequenceView first{.id = 1, .tokens = &one, .most_tokens = 64};
-  const SequenceView second{.id = 2, .tokens = &two, .most_tokens = 64};
+  const SequenceView first{.id = 1, .tokens = one, .most_tokens = 64};
+  const SequenceView second{.id = 2, .tokens = two, .most_tokens = 64};
   drafter.begin(first);
   drafter.begin(second);
   std::vector<Proposal> proposals = {{.view = &first, .depth = 1, .drafts = {}},

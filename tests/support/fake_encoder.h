@@ -34,6 +34,7 @@ class FakeEncoder final : public backend::Encoder {
     return std::make_shared<backend::HostSoftRows>(std::move(rows), hidden_);
   }
   void cancel() override { left_ = 0; }
+  double progress() const override { return left_ > 0 ? 0 : 1; }
   int max_patches() const override { return max_patches_; }
   size_t resident_bytes() const override { return 0; }
 

@@ -1,20 +1,24 @@
 """Judges models/tiny with the C++ engine: python3 evaluate_engine.py BUILD/slipstream MODEL EVAL.jsonl [--hf ANSWERS.jsonl] [--card FILE]
 
 Needs nothing but Python.  Greedy answers are judged per group as by evaluate.py; with --hf they are also compared with the ids that
-transformers wrote, with a cache of bf16 as usual and with one of floats as transformers has it.  Then tokens per pass of every drafter, at temperature 0 and 1, per group, and the first ten stories.  With --card the
-figures replace those between the marks of a model card.
+transformers wrote, with a cache of bf16 as usual and with one of floats as transformers has it.  Pictures are drawn, written as PNG files and shown.  Then tokens per pass of every drafter, at temperature 0 and 1, per group, and the first ten stories.  With --card the
+figures replace those between the marks of a model card.  --pictures judges the pictures alone; the exit code says whether all were right.
 """
 import argparse
 import collections
 import json
 import os
+import struct
 import subprocess
 import tempfile
+import zlib
 
 import checks
+import scenes
 
 MARKS = "<!-- figures -->", "<!-- end of figures -->"
 STORIES = 10
+PICTURE_SIDE = 384  # as the model was trained
 VISIBLE_END = ("<turn|>", "<|tool_response>", "<eos>")
 SPEEDS = ("stories", "prose", "json", "copying", "editing", "story_questions", "addition", "code", "tool_call")
 
@@ -27,12 +31,34 @@ def answer_of(text):
     return text
 
 
+def write_png(path, rows):
+    """`rows` of RGB bytes."""
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", len(rows[0]) // 3, len(rows), 8, 2, 0, 0, 0)
+    with open(path, "wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) + chunk(b"IEND", b""))
+
+
+def draw(row, folder, number):
+    """The files of a row's pictures."""
+    paths = []
+    for i, scene in enumerate(row.get("images", [])):
+        paths.append(os.path.join(folder, "%d-%d.png" % (number, i)))
+        write_png(paths[-1], scenes.render(scene, pixels=PICTURE_SIDE))
+    return paths
+
+
 def run(program, model, rows, most, *options):
     with tempfile.TemporaryDirectory() as folder:
         source, result = os.path.join(folder, "in.jsonl"), os.path.join(folder, "out.jsonl")
         with open(source, "w", encoding="utf-8") as out:
-            for row in rows:
-                out.write(json.dumps({"prompt": row["text"][:row["prompt"]]}) + "\n")
+            for number, row in enumerate(rows):
+                line = {"prompt": row["text"][:row["prompt"]]}
+                if row.get("images"):
+                    line["images"] = draw(row, folder, number)
+                out.write(json.dumps(line) + "\n")
         subprocess.run([program, "generate", "-m", model, "--prompts", source, "--output", result, "-n", str(most), "-q", *options], check=True)
         with open(result, encoding="utf-8") as lines:
             return [json.loads(line) for line in lines]
@@ -47,6 +73,7 @@ def judge(rows, replies, say):
     say("| group | right | of |\n|---|---|---|")
     for group in sorted(total):
         say("| %s | %.1f %% | %d |" % (group, 100 * right[group] / total[group], total[group]))
+    return right == total
 
 
 def same_ids(rows, replies, path):
@@ -90,6 +117,7 @@ def main():
     parser.add_argument("data")
     parser.add_argument("--hf", help="answers of evaluate.py to compare with")
     parser.add_argument("--card", help="model card whose figures are to be replaced")
+    parser.add_argument("--pictures", action="store_true", help="pictures alone")
     parser.add_argument("--most", type=int, default=320)
     options = parser.parse_args()
     lines = []
@@ -99,7 +127,11 @@ def main():
         lines.append(text)
 
     with open(options.data, encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if not row.get("images")]
+        rows = [row for row in map(json.loads, file) if all(scene["frames"] == 1 for scene in row.get("images", []))]
+    if options.pictures:
+        rows = [row for row in rows if row.get("images")]
+        replies = run(options.program, options.model, rows, options.most, "--temp", "0")
+        raise SystemExit(0 if judge(rows, replies, say) else 1)
     plain = run(options.program, options.model, rows, options.most, "--temp", "0", "--draft-kind", "none")
     judge(rows, plain, say)
     if options.hf:

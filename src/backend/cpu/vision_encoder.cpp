@@ -104,6 +104,7 @@ class CpuVisionEncoder final : public ObservableEncoder {
   }
   SoftRowsHandle run_slice(double seconds) override;
   void cancel() override { stage_ = stages_.size(); }
+  double progress() const override;
 
   int max_patches() const override { return executor_.max_patches(); }
   size_t resident_bytes() const override { return executor_.resident_bytes(); }
@@ -197,6 +198,17 @@ void CpuVisionEncoder::run_block(const Stage& stage, VisionExecutor::RowBlock bl
     seconds_[static_cast<size_t>(thread) * phase_count() + i] += after - before;
     before = after;
   }
+}
+
+double CpuVisionEncoder::progress() const {
+  if (stage_ == stages_.size()) return 1;
+  double done = 0, all = 0;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const double row = flops_of_row(stages_[i]);
+    all += row * rows_of(stages_[i]);
+    if (i <= stage_) done += row * (i < stage_ ? rows_of(stages_[i]) : next_row_);
+  }
+  return done / all;
 }
 
 std::span<const double> CpuVisionEncoder::phase_seconds() const {

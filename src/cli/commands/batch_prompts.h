@@ -17,15 +17,17 @@ namespace slip::cli {
 struct BatchPrompt {
   nlohmann::ordered_json id;  // as given, else the line's number
   session::Prompt prompt;
-  int max_tokens = 0;  // 0 = not given
-  std::string where;   // "prompts.jsonl line 3", for messages
+  int max_tokens = 0;      // 0 = not given
+  std::string where;       // "prompts.jsonl line 3", for messages
+  int picture_tokens = 0;  // of its largest picture
 };
 
-/// Empty lines are passed over. Throws Error(kBadFile) that names the line.
-std::vector<BatchPrompt> read_prompts(const std::string& file, const session::Model& model);
+/// Empty lines are passed over. `image_tokens`: of every picture, as in --image-tokens. Throws Error(kBadFile) that names the line.
+std::vector<BatchPrompt> read_prompts(const std::string& file, const session::Model& model,
+                                      std::optional<int> image_tokens = {});
 
 /// The same from memory; `name` stands for the file in messages.
 std::vector<BatchPrompt> parse_prompts(std::string_view text, const std::string& name,
-                                       const session::Model& model);
+                                       const session::Model& model, std::optional<int> image_tokens = {});
 
 }  // namespace slip::cli

@@ -11,12 +11,15 @@
 #include "cli/commands/chat_session.h"
 #include "cli/commands/command.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/pictures.h"
 #include "cli/commands/pulling.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/reply_printer.h"
 #include "cli/terminal/report_text.h"
 #include "cli/terminal/terminal.h"
+#include "media/fit.h"
+#include "media/worker_program.h"
 #include "session/model.h"
 
 namespace slip::cli {
@@ -27,6 +30,13 @@ using session::Model;
 
 std::string dimmed(const std::string& text) {
   return stderr_is_terminal() ? fmt::format("\x1b[2m{}\x1b[0m\n", text) : text + "\n";
+}
+
+/// A path as terminals paste it when a file is dropped into them.
+std::string unquoted(const std::string& path) {
+  const bool quoted =
+      path.size() > 1 && (path.front() == '\'' || path.front() == '"') && path.back() == path.front();
+  return quoted ? path.substr(1, path.size() - 2) : path;
 }
 
 /// One reply as it comes: printed, and kept for the history.
@@ -48,7 +58,9 @@ class PrintedReply final : public session::ReplySink {
 
 class Chat {
  public:
-  Chat(const ChatOptions& options, Model& model) : options_(options), model_(model) {
+  Chat(const ChatOptions& options, Model& model, std::vector<session::Picture> pictures)
+      : options_(options), model_(model) {
+    for (session::Picture& picture : pictures) session_.show(std::move(picture));
     session_.system = options.conversation.system;
     session_.thinking = options.conversation.thinking();
   }
@@ -99,8 +111,8 @@ class Chat {
         write_err(obey(input));
       }
     } catch (const Error& error) {
-      // A message that cannot be answered is no reason to lose the conversation.
-      if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kOutOfMemory) throw;
+      // A message that cannot be answered, or a picture that cannot be read, is no reason to lose the conversation.
+      if (error.kind() == ErrorKind::kRuntime) throw;
       write_err(fmt::format("{}\n", error.what()));
       refused_ = error.exit_code();
     }
@@ -111,8 +123,7 @@ class Chat {
     switch (input.kind) {
       case ChatInput::Kind::kSystem: return set_system(input.text);
       case ChatInput::Kind::kThink: return set_thinking(input.text);
-      case ChatInput::Kind::kImage:
-        return "this build has no images yet, so the model cannot see it; ask with text alone\n";
+      case ChatInput::Kind::kImage: return show(input.text);
       case ChatInput::Kind::kStats: return statistics();
       case ChatInput::Kind::kReset:
         session_.reset();
@@ -132,13 +143,20 @@ class Chat {
     return session_.system.empty() ? "the instructions are removed\n" : "the instructions hold from now on\n";
   }
 
+  std::string show(const std::string& path) {
+    if (path.empty()) fail_usage("/image is followed by a file: /image cat.jpg");
+    const std::vector<std::string> files{unquoted(path)};
+    session_.show(std::move(look_at(model_, files, options_.images.tokens).front()));
+    return fmt::format("{}\nit goes with the next message\n", picture_text(session_.pictures().back()));
+  }
+
   std::string set_thinking(const std::string& text) {
     if (text == "on" || text == "off") {
       session_.thinking = text == "on";
     } else if (!text.empty()) {
       fail_usage("/think is followed by on or off, not '{}'", escaped(text));
     }
-    return fmt::format("thinking is {}\n", session_.thinking ? "on" : "off");
+    return fmt::format("thinking is {}\n", session_.thinking.value_or(false) ? "on" : "off");
   }
 
   int context() const { return model_.context(); }
@@ -157,7 +175,11 @@ class Chat {
     {
       const Terminal::Interruptible interruptible(terminal_);
       guard.clear();
-      model_.generate(std::move(request), printed, [&guard] { return guard.interrupted(); });
+      PictureProgress progress(session_.waiting());
+      model_.generate(std::move(request), printed, [&] {
+        progress.update();
+        return guard.interrupted();
+      });
     }
     write_out(printed.printer.end());
     const bool kept = session_.add(message, printed.reply);
@@ -231,25 +253,34 @@ int run_chat(const Arguments& args) {
   ChatOptions options;
   if (!parse_chat(args, options)) return kExitOk;
   offer_pull(options.model);
-  const auto model = Model::open(options.model.model, {.chat_template = options.conversation.chat_template});
+  const auto model =
+      Model::open(options.model.model, {.chat_template = options.conversation.chat_template,
+                                        .vision = {.decoder = {.worker = media::this_program()}}});
   if (!model->is_chat()) {
     fail_usage("{}: the tokenizer has no chat turns, so there is no talking to it; use generate --raw",
                model->checkpoint().path);
   }
   model->require_room(1, options.lengths.context);
   model->request({}, {.sampling = options.sampling});  // refuses options that no message could use
+  std::vector<session::Picture> pictures = look_at(*model, options.images.files, options.images.tokens);
+  const int picture_tokens = options.images.tokens ? options.images.most_tokens(0) : most_tokens_of(pictures);
   model->open_drafters(options.draft);
   if (!options.quiet) write_err(default_model_note(options.model));
   load_with_bar(*model, {.backend = options.backend,
                          .draft = options.draft,
-                         .engine = {.context = options.lengths.context, .sequences = 1}});
+                         .engine = {.context = options.lengths.context, .sequences = 1},
+                         .vision = !pictures.empty(),
+                         .picture_tokens = std::max(picture_tokens, media::kDefaultBudget)});
 
   const bool terminal = Terminal::usable();
   if (!options.quiet) {
     write_err(settings_text(*model));
     if (terminal) write_err("Write a message; /help lists the commands, Ctrl-D leaves.\n");
   }
-  Chat chat(options, *model);
+  if (!options.quiet) {
+    for (const session::Picture& picture : pictures) write_err(picture_text(picture) + "\n");
+  }
+  Chat chat(options, *model, std::move(pictures));
   if (terminal) {
     chat.talk_in_terminal();
     return kExitOk;

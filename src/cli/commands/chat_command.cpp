@@ -23,7 +23,7 @@ constexpr Known kCommands[] = {
     {"/system", "TEXT", "instructions for the model; alone shows them, /system off removes them",
      Kind::kSystem},
     {"/think", "on|off", "let the model think before it answers", Kind::kThink},
-    {"/image", "PATH", "show the model a picture (not in this build yet)", Kind::kImage},
+    {"/image", "PATH", "show the model a picture with the next message; may be repeated", Kind::kImage},
     {"/stats", "", "how fast it was, and what speculation brought", Kind::kStats},
     {"/reset", "", "forget the conversation; instructions stay", Kind::kReset},
     {"/help", "", "this list", Kind::kHelp},

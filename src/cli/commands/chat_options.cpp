@@ -9,6 +9,8 @@ bool parse_chat(const Arguments& args, ChatOptions& options) {
   parser.group("Conversation");
   add_model_option(parser, options.model);
   add_conversation_options(parser, options.conversation);
+  add_image_files(parser, options.images);
+  add_image_tokens(parser, options.images);
   add_answer_option(parser, options.lengths);
   parser.flag("-q,--quiet", options.quiet, "only the replies: no settings, no line of figures after each");
   add_sampling_options(parser, options.sampling);

@@ -5,6 +5,7 @@
 #include "cli/flags/backend_options.h"
 #include "cli/flags/conversation_options.h"
 #include "cli/flags/draft_options.h"
+#include "cli/flags/image_options.h"
 #include "cli/flags/length_options.h"
 #include "cli/flags/model_options.h"
 #include "cli/flags/sampling_options.h"
@@ -14,6 +15,7 @@ namespace slip::cli {
 struct ChatOptions {
   ModelOptions model;
   ConversationOptions conversation;
+  ImageOptions images;  // of the first message
   LengthOptions lengths;
   session::SamplingChoice sampling;
   DraftOptions draft;

@@ -24,6 +24,7 @@ struct Command {
   X(generate)            \
   X(chat)                \
   X(serve)               \
+  X(launch)              \
   X(pull)                \
   X(list)                \
   X(show)                \
@@ -32,6 +33,7 @@ struct Command {
   X(tokenize)            \
   X(template)            \
   X(bench)               \
+  X(bench_serve)         \
   X(verify)              \
   X(synth)               \
   X(version)

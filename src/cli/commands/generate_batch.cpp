@@ -14,6 +14,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/report_text.h"
+#include "media/worker_program.h"
 #include "session/delta_queue.h"
 #include "session/model.h"
 #include "session/system_info.h"
@@ -176,10 +177,15 @@ engine::EngineOptions engine_options(const GenerateOptions& options, int paralle
 
 int generate_batch(const GenerateOptions& options) {
   offer_pull(options.model);
-  const auto model = Model::open(options.model.model, {.chat_template = options.conversation.chat_template});
-  const std::vector<BatchPrompt> prompts = read_prompts(*options.prompts, *model);
-  for (const BatchPrompt& prompt : prompts)
+  const auto model =
+      Model::open(options.model.model, {.chat_template = options.conversation.chat_template,
+                                        .vision = {.decoder = {.worker = media::this_program()}}});
+  const std::vector<BatchPrompt> prompts = read_prompts(*options.prompts, *model, options.images.tokens);
+  int picture_tokens = 0;
+  for (const BatchPrompt& prompt : prompts) {
     model->require_room(prompt.prompt.size(), options.lengths.context, prompt.where + ": the prompt");
+    picture_tokens = std::max(picture_tokens, prompt.picture_tokens);
+  }
   session::Generation generation{.sampling = options.sampling,
                                  .form = session::ReplyForm::kSpelled,
                                  .max_tokens = options.lengths.answer_limit(),
@@ -191,9 +197,11 @@ int generate_batch(const GenerateOptions& options) {
   const int parallel =
       std::min(options.parallel.value_or(kDefaultParallel), static_cast<int>(prompts.size()));
   if (!options.quiet) write_err(default_model_note(options.model));
-  load_with_bar(
-      *model,
-      {.backend = options.backend, .draft = options.draft, .engine = engine_options(options, parallel)});
+  load_with_bar(*model, {.backend = options.backend,
+                         .draft = options.draft,
+                         .engine = engine_options(options, parallel),
+                         .vision = picture_tokens > 0,
+                         .picture_tokens = picture_tokens});
   if (!options.quiet) write_err(settings_text(*model));
 
   Batch batch(prompts, lines, !options.quiet);

@@ -9,7 +9,7 @@ namespace {
 constexpr int kMostStops = 64;
 constexpr int kMostParallel = 1024;
 
-void add_input_options(Parser& parser, GenerateOptions& options, std::vector<std::string>& images) {
+void add_input_options(Parser& parser, GenerateOptions& options) {
   parser.group("Input");
   add_model_option(parser, options.model);
   parser.text({"-p,--prompt", "TEXT", "what to say to the model; else -f, else the standard input"},
@@ -18,7 +18,8 @@ void add_input_options(Parser& parser, GenerateOptions& options, std::vector<std
   add_conversation_options(parser, options.conversation);
   parser.flag("--raw", options.raw, "continue the text as it stands, without chat turns");
   parser.flag("--ids", options.ids, "prompt and answer are token ids, for models without a tokenizer");
-  parser.texts({"--image", "FILE", "this build has no images yet"}, images);
+  add_image_files(parser, options.images);
+  add_image_tokens(parser, options.images);
 }
 
 void add_output_options(Parser& parser, GenerateOptions& options) {
@@ -48,20 +49,22 @@ void check_batch(const GenerateOptions& options) {
     return;
   }
   if (options.prompt || options.file) fail_usage("--prompts FILE has the prompts; leave out -p and -f");
+  if (!options.images.files.empty())
+    fail_usage("with --prompts every line names its \"images\"; leave out --image");
   if (options.raw || options.ids || options.json || options.show_drafts || options.sampling.logprobs) {
     fail_usage(
         "--prompts reads and writes lines of JSON; leave out --raw, --ids, --json, --logprobs and "
         "--show-drafts");
   }
-  if (!options.conversation.system.empty() || options.conversation.thinking())
+  if (!options.conversation.system.empty() || options.conversation.asks_to_think())
     fail_usage("with --prompts every line says how it starts; leave out --system and --think");
 }
 
 void check_single(const GenerateOptions& options) {
-  const bool talks = !options.conversation.system.empty() || options.conversation.thinking();
+  const bool talks = !options.conversation.system.empty() || options.conversation.asks_to_think();
   if (options.raw && talks) fail_usage("--system and --think need chat turns; leave out --raw, or those two");
-  if (options.ids && (options.raw || talks || !options.stops.empty())) {
-    fail_usage("--ids knows no text; leave out --raw, --system, --think and --stop");
+  if (options.ids && (options.raw || talks || !options.stops.empty() || !options.images.files.empty())) {
+    fail_usage("--ids knows no text and no pictures; leave out --raw, --system, --think, --stop and --image");
   }
   if (options.sampling.logprobs && !options.json) fail_usage("--logprobs are printed with --json; add it");
   if (options.show_drafts && options.json)
@@ -71,9 +74,8 @@ void check_single(const GenerateOptions& options) {
 }  // namespace
 
 bool parse_generate(const Arguments& args, GenerateOptions& options) {
-  std::vector<std::string> images;
   Parser parser(generate_command, "[-m MODEL] -p PROMPT [OPTIONS]");
-  add_input_options(parser, options, images);
+  add_input_options(parser, options);
   add_output_options(parser, options);
   add_batch_options(parser, options);
   add_sampling_options(parser, options.sampling);
@@ -87,7 +89,6 @@ bool parse_generate(const Arguments& args, GenerateOptions& options) {
   if (!parser.parse(args)) return false;
 
   validate(options.draft);
-  if (!images.empty()) fail_usage("--image: this build has no images yet; ask with text alone");
   check_batch(options);
   check_single(options);
   if (options.stops.size() > kMostStops) fail_usage("--stop may be given {} times at most", kMostStops);

@@ -9,6 +9,7 @@
 #include "cli/flags/backend_options.h"
 #include "cli/flags/conversation_options.h"
 #include "cli/flags/draft_options.h"
+#include "cli/flags/image_options.h"
 #include "cli/flags/length_options.h"
 #include "cli/flags/model_options.h"
 #include "cli/flags/sampling_options.h"
@@ -19,6 +20,7 @@ struct GenerateOptions {
   ModelOptions model;
   session::SamplingChoice sampling;
   std::optional<std::string> prompt, file;
+  ImageOptions images;
   ConversationOptions conversation;
   bool raw = false;  // the text goes to the model as it is, no chat turns around it
   bool ids = false;  // prompt and answer are token ids; no tokenizer is needed

@@ -15,8 +15,11 @@
 #include "server/api/metrics.h"
 #include "server/api/model_card.h"
 #include "server/api/roster.h"
+#include "server/http/options.h"
 
 namespace slip::server::api {
+
+struct ChatRequest;
 
 struct ServiceOptions {
   ModelCard::Options names = {};
@@ -45,6 +48,9 @@ class Service {
     };
   }
 
+  /// A request that never reached handle(): for the log and the metrics.
+  void note_refused(const http::RefusedRequest& refused);
+
   // The way down, in this order.
   /// Health says 503; requests are still taken.
   void announce_end() { state_ = State::kLeaving; }
@@ -63,6 +69,7 @@ class Service {
   enum class State { kLoading, kReady, kLeaving, kDraining };
   struct Call;
   struct Job;
+  struct ChatJob;
   using Route = void (Service::*)(Call&);
   struct RouteEntry {
     std::string_view method, path;
@@ -80,7 +87,17 @@ class Service {
   // Routes that generate.
   void chat(Call& call);
   void complete(Call& call);
+  void messages(Call& call);
+  void count_message_tokens(Call& call);
+  void responses(Call& call);
+  void ollama_version(Call& call);
+  void ollama_tags(Call& call);
+  void ollama_show(Call& call);
+  void ollama_chat(Call& call);
   void generate(Call& call, Job job);
+  /// Throws ApiError 404 that names the loaded model to whoever asks for another.
+  void require_named(const nlohmann::json& body) const;
+  ChatJob chat_job(ChatRequest chat, std::string prefix) const;
   // Routes that tell.
   void page(Call& call);
   void health(Call& call);

@@ -1,13 +1,8 @@
 #!/usr/bin/env bash
 # run.sh FAKE_HUB PULL_TOOL FOLDER: installs the pinned packages below FOLDER, Node itself among them, and lets
-# Hugging Face's own client look at our cache. 77 = npm is not here, which is a failure where SLIP_CI is set.
+# Hugging Face's own client look at our cache. Only npm comes from the system.
 set -eu
 here=$(cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-if ! command -v npm >/dev/null || [ "$(uname -m)" != x86_64 ]; then
-  echo "this test needs x86-64 and npm, which the Debian package 'npm' has"
-  [ -z "${SLIP_CI:-}" ] || exit 1
-  exit 77
-fi
 mkdir -p "$3"
 cp "$here/package.json" "$here/package-lock.json" "$here/check.mjs" "$3"
 cd "$3"
