@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/commands/command.h"
+#include "cli/commands/pulling.h"
 #include "cli/commands/serve_flags.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress_bar.h"
@@ -189,6 +190,7 @@ int run_serve(const Arguments& args) {
   if (!parse_serve(args, options)) return kExitOk;
   if (options.model.empty() && !options.quiet)
     write_err(fmt::format("no model named: using the demonstration model in {}\n", session::kDefaultModel));
+  offer_pull({options.model, options.pull});
   const http::StopSignals signals;
   Serving serving(std::move(options), signals);
   try {

@@ -39,6 +39,7 @@ void add_model_topic(Parser& parser, ServeOptions& options) {
   parser.group("Model");
   parser.text({"-m,--model", "MODEL", "folder, or name in the Hugging Face cache (default: models/tiny)"},
               options.model);
+  parser.flag("--pull", options.pull, "download the model if it is not here");
   parser.texts({"--served-model-name", "NAME", "what clients call it; several may be given"},
                options.service.names.served_names);
   parser.flag("--strict-models", options.service.names.strict, "refuse names such as claude-* and gpt-*");
