@@ -25,7 +25,6 @@ std::vector<std::byte> attend_step(const Heads& shape, int context, int width, s
   }
   RowGroup& group = step.group[0];
   group.count = width;
-  group.ring = pages;
   group.first_key[kind] = step.row[0].first[kind];
   group.end_key[kind] = step.row[width - 1].end[kind];
   for (int i = 0; i < needed; ++i) step.pages[i] = pages + static_cast<size_t>(i % page_count) * page_bytes;
@@ -66,7 +65,6 @@ void time_attend(Gpu& gpu, const DeviceMemory& memory, const DeviceMemory& float
           AttendJob job;
           job.own = shape.job(reinterpret_cast<const Step*>(device_step.data()), width, rows);
           job.own.stores = true;
-          job.own.cache.ring_pages = layer_pages;
           job.own.cache.page_offset = static_cast<int64_t>(layer_bytes) * layer;
           job.own.q_norm = rows + layer * 8192;
           job.own.k_norm = rows + layer * 8192 + 4096;

@@ -55,7 +55,6 @@ class WideAttendBench {
     const int at_once = wide_attend_queries(shape.dim);
     WideAttend wide;
     wide.job.own = shape.job(reinterpret_cast<const Step*>(step_.data()), kRows, rows);
-    wide.job.own.cache.ring_pages = 16;
     wide.job.own.query = reinterpret_cast<float*>(query_.data());
     wide.job.sliding = shape.window > 0;
     wide.job.k_norm = rows;
@@ -78,8 +77,7 @@ class WideAttendBench {
       row.first[kind(shape)] = shape.window > 0 ? std::max(0, row.position + 1 - shape.window) : 0;
       rows_.push_back(row);
     }
-    const RowGroup group{
-        .first = 0, .count = kRows, .ring = cache_.data(), .pages = 0, .first_key = {}, .end_key = {}};
+    const RowGroup group{.first = 0, .count = kRows, .pages = {}, .first_key = {}, .end_key = {}};
     std::vector<std::byte> state(sizeof(Step) + kMostPages * sizeof(std::byte*));
     auto& step = *reinterpret_cast<Step*>(state.data());
     const size_t there = cache_.size() / page;

@@ -1,6 +1,6 @@
 # How a test program becomes tests of ctest: labels say what a run may leave out, shards let `ctest -j` share out a long
 # program. docs/testing.md explains the labels.
-set(SLIP_LABELS fast golden identity cuda soak fuzz npm)
+set(SLIP_LABELS fast golden identity cuda soak fuzz npm proxy)
 
 # slip_test(NAME PROGRAM LABELS LABEL... [FILTER gtest-filter] [SHARDS n] [CORES n] [TIMEOUT seconds]): the tests of a
 # GoogleTest program that the filter takes, as one test or as n of them. A program of more than one thread says so.

@@ -76,6 +76,11 @@ check_tidy() {
   return "$status"
 }
 
+# check_apart LABEL: tests that need what others do not, a registry or programs of the distribution.
+check_apart() {
+  ctest --test-dir "$ROOT/build/release" --output-on-failure --no-tests=error -C "$1" -L "$1"
+}
+
 # check_asan: the rooms that meet foreign bytes and threads, with AddressSanitizer and UndefinedBehaviorSanitizer. The
 # whole tree under them is for .ci/long: it takes half an hour to build.
 check_asan() {

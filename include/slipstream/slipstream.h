@@ -168,6 +168,9 @@ class Model {
   Stream generate(std::string_view message, const GenerateOptions& options = {});
   /// A reply to a conversation.
   Stream chat(const std::vector<Message>& messages, const GenerateOptions& options = {});
+  /// The same from a JSON list of messages in OpenAI's form, calls of tools and their answers among them. Templates
+  /// see it as it is written, the order of keys and 2.0 beside 2 included.
+  Stream chat_json(std::string_view messages, const GenerateOptions& options = {});
   /// Goes on from a text as it stands, without chat turns. Control tokens spelled out in it are control tokens.
   Stream complete(std::string_view text, const GenerateOptions& options = {});
   /// The same with a callback, on the calling thread; it ends the reply by returning false.

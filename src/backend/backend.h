@@ -30,6 +30,8 @@ class Backend {
   virtual int narrow_rows() const { return 0; }
   /// How the caches of its sequences are laid out.
   virtual const kv::Layout& kv_layout() const = 0;
+  /// The pages of all caches, of this network's and of its drafters'. From the thread that calls run().
+  virtual kv::PagePool& pages() = 0;
   /// An empty cache for one sequence; the backend outlives it.
   virtual std::unique_ptr<kv::Cache> new_cache() = 0;
   /// Runs the program over the rows: writes their KV to the staged slots and returns logits. Does not commit.

@@ -95,6 +95,7 @@ class BlockDrafter {
   /// The most rows of all blocks of one run(), and of one extend().
   virtual int max_rows() const = 0;
   virtual const kv::Layout& kv_layout() const = 0;
+  /// An empty cache, of pages of the target's pool.
   virtual std::unique_ptr<kv::Cache> new_cache() = 0;
   /// Stores and commits context.
   virtual void extend(std::span<const ContextRows> rows) = 0;

@@ -23,6 +23,9 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   if (options.sequences < 1)
     fail_usage("at least one sequence must be allowed to run, not {}", options.sequences);
   if (options.step_rows < 0) fail_usage("the rows of a step must be positive, not {}", options.step_rows);
+  if (options.draft_sequences < 0)
+    fail_usage("the sequences up to which guesses are made must be positive, not {}",
+               options.draft_sequences);
   if (options.mixed_prompt_rows < 1) {
     fail_usage("the prompt rows of a mixed step must be at least 1, not {}", options.mixed_prompt_rows);
   }
@@ -31,21 +34,28 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
   return {.step_rows = rows,
           .sequence_rows = std::min(rows, layout.max_step_rows()),
           .sequences = std::min(options.sequences, rows),
-          .guesses = speculate::kMostDepth,
-          .bytes = options.cache_bytes};
+          .guesses = speculate::kMostDepth};
+}
+
+kv::PagePool& with_budget(kv::PagePool& pages, size_t bytes) {
+  pages.set_budget(bytes);
+  return pages;
 }
 
 }  // namespace
 
 Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculate::Speculator* speculator)
     : backend_(backend),
-      layout_(backend.kv_layout()),
+      pages_(backend.pages()),
       context_(context_of(backend, options)),
       vocab_(backend.config().vocab),
-      scheduler_(limits_of(backend, layout_, options)),
+      scheduler_(limits_of(backend, backend.kv_layout(), options)),
       speculator_(speculator),
-      round_(backend, scheduler_, speculator, options.mixed_prompt_rows) {
+      room_(with_budget(pages_, options.cache_bytes), backend.kv_layout(), speculator),
+      fitting_(static_cast<int>(room_.fitting(context_))),
+      round_(backend, scheduler_, speculator, {options.mixed_prompt_rows, options.draft_sequences}) {
   running_.reserve(static_cast<size_t>(scheduler_.limits().sequences));
+  draft_caches_.reserve(speculate::kMostDrafters);
   publish_load();
 }
 
@@ -107,25 +117,19 @@ void Engine::check_media(const Request& request) const {
   }
 }
 
-size_t Engine::cache_bytes(const Sequence& sequence) const {
-  const size_t drafters = speculator_ == nullptr ? 0 : speculator_->bytes_at(sequence.most_tokens());
-  return layout_.bytes_at(sequence.most_tokens()) + drafters;
-}
-
 uint64_t Engine::submit(Request request) {
   check(request);
-  auto sequence =
-      std::make_unique<Sequence>(next_id_++, std::move(request), Sequence::Limits{context_, vocab_});
-  const uint64_t id = sequence->id();
-  const size_t bytes = cache_bytes(*sequence);
-  if (!scheduler_.can_ever_admit(bytes)) {
+  const auto tokens = static_cast<int>(request.prompt.size());
+  if (tokens >= fitting_) {
     fail(ErrorKind::kOutOfMemory,
-         "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches; shorten the "
-         "prompt or lower "
-         "max_tokens",
-         sequence->most_tokens(), static_cast<double>(bytes) / 0x1p20,
-         static_cast<double>(scheduler_.limits().bytes) / 0x1p20);
+         "{} tokens need a cache of {:.1f} MiB, but only {:.1f} MiB are set aside for caches, enough for {}; "
+         "shorten the prompt or give caches more memory",
+         tokens + 1, static_cast<double>(room_.needed(tokens + 1)) / 0x1p20,
+         static_cast<double>(room_.budget()) / 0x1p20, fitting_);
   }
+  auto sequence = std::make_unique<Sequence>(next_id_++, std::move(request),
+                                             Sequence::Limits{std::min(context_, fitting_), vocab_});
+  const uint64_t id = sequence->id();
   {
     const std::lock_guard lock(mutex_);
     submitted_.push_back(std::move(sequence));
@@ -145,6 +149,7 @@ bool Engine::step() {
   admit();
   if (!running_.empty()) round_.step(running_, meter_);
   retire();
+  take_back();
   publish_load();
   return !running_.empty() || !waiting_.empty() || notes_left();
 }
@@ -159,10 +164,11 @@ void Engine::publish_load() {
   Load load{.running = running(),
             .waiting = waiting(),
             .sequences = limits.sequences,
-            .cache_bytes = limits.bytes,
-            .free_bytes = limits.bytes - scheduler_.bytes_in_use(),
+            .cache_bytes = room_.budget(),
+            .free_bytes = room_.available(),
             .prompt_rate = meter_.prompt_rate(),
-            .decode_rate = meter_.decode_rate()};
+            .decode_rate = meter_.decode_rate(),
+            .sizes = meter_.sizes()};
   {
     const std::lock_guard lock(mutex_);
     load.waiting += static_cast<int>(submitted_.size());
@@ -170,6 +176,12 @@ void Engine::publish_load() {
   const std::lock_guard lock(load_mutex_);
   load.steps = load_.steps + 1;
   load_ = load;
+}
+
+void Engine::put_aside_youngest() {
+  if (running_.empty()) return;
+  round_.put_aside(*running_.back());
+  take_back();
 }
 
 void Engine::end_all(FinishReason reason, std::string_view error) {
@@ -219,29 +231,66 @@ bool Engine::can_begin(Sequence& sequence) {
 
 // Whoever waits for an encoder keeps nobody else waiting.
 void Engine::admit() {
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
-    Sequence& next = **at;
-    if (!can_begin(next)) {
-      at = next.finished() ? waiting_.erase(at) : at + 1;
+  const auto places = static_cast<size_t>(scheduler_.limits().sequences);
+  for (auto at = waiting_.begin(); at != waiting_.end() && running_.size() < places;) {
+    if (!can_begin(**at)) {
+      at = (*at)->finished() ? waiting_.erase(at) : at + 1;
       continue;
     }
-    if (!scheduler_.admit(cache_bytes(next))) return;
-    running_.push_back(std::move(*at));
+    if (!has_room_for(**at)) return;
+    std::unique_ptr<Sequence> next = std::move(*at);
     at = waiting_.erase(at);
-    try {
-      next.admit(backend_.new_cache());
-      if (speculator_ != nullptr) speculator_->begin(next.view());
-    } catch (const std::exception& error) {
-      next.fail(error);
-      retire();
-    }
+    const auto behind = std::find_if(running_.begin(), running_.end(),
+                                     [&](const auto& sequence) { return sequence->id() > next->id(); });
+    begin(**running_.insert(behind, std::move(next)));
+  }
+}
+
+// What it has to read now beside what the others still have to read, and a page more of every kind for all, so that
+// nobody has to give way at once.
+bool Engine::has_room_for(const Sequence& sequence) {
+  if (running_.empty()) return true;
+  size_t needed = still_needed(sequence) + running_.size() * room_.next_pages();
+  for (const auto& other : running_) needed += still_needed(*other);
+  return needed <= room_.available();
+}
+
+// Bytes of pages for all tokens it has, less those it holds.
+size_t Engine::still_needed(const Sequence& sequence) {
+  const size_t whole =
+      room_.needed(static_cast<int64_t>(sequence.tokens().size()) + 1,
+                   std::min(static_cast<int>(sequence.tokens().size()), scheduler_.limits().sequence_rows));
+  if (!sequence.admitted()) return whole;
+  draft_caches_.clear();
+  if (speculator_ != nullptr) speculator_->caches(sequence.id(), draft_caches_);
+  size_t held = CacheRoom::held(*sequence.cache());
+  for (const kv::Cache* cache : draft_caches_) held += cache == nullptr ? 0 : CacheRoom::held(*cache);
+  return whole - std::min(whole, held);
+}
+
+void Engine::begin(Sequence& sequence) {
+  try {
+    if (!sequence.admitted()) sequence.admit(backend_.new_cache());
+    sequence.resume();
+    if (speculator_ != nullptr) speculator_->begin(sequence.view());
+  } catch (const std::exception& error) {
+    sequence.fail(error);
+    retire();
+  }
+}
+
+// Those that were put aside wait in front of all that came after them.
+void Engine::take_back() {
+  for (size_t i = running_.size(); i-- > 0;) {
+    if (!running_[i]->aside()) continue;
+    waiting_.push_front(std::move(running_[i]));
+    running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
   }
 }
 
 void Engine::retire() {
   std::erase_if(running_, [&](const auto& sequence) {
     if (!sequence->finished()) return false;
-    scheduler_.release(cache_bytes(*sequence));
     if (speculator_ != nullptr) speculator_->settled(sequence->id());
     return true;
   });

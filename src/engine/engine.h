@@ -2,13 +2,17 @@
 // round (round.h): one pass of the model over decode rows, guesses and prompt chunks of all sequences.
 //
 // Threads: one thread calls step(). submit() and cancel() may come from any thread, also from a sink; they
-// leave a note that the next step reads first, so nothing is locked while a step works. Memory is taken when
-// a sequence is admitted and given back when it ends; a step that admits and ends none allocates nothing.
+// leave a note that the next step reads first, so nothing is locked while a step works.
+//
+// Memory: caches grow page by page. A request is admitted, in order of arrival, when there are pages for what it has
+// to read. Where pages run out later, the youngest sequence is put aside and waits in front of all others, to read
+// its tokens again; its output is the same. A step that admits, ends and puts aside none allocates nothing.
 //
 // Errors: a bad request is refused by submit(). What goes wrong later ends the requests it concerns with
 // kError. A drafter that fails ends nothing; Speculator::failures() has its sentence.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +22,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/cache_room.h"
 #include "engine/load_meter.h"
 #include "engine/request.h"
 #include "engine/round.h"
@@ -31,8 +36,9 @@ struct EngineOptions {
   int context = 0;                  // most tokens of a sequence; 0 = what the model was made for
   int sequences = 64;               // run together; also bounded by the backend's rows
   int step_rows = 0;                // most rows of a step; 0 = what the backend takes
+  int draft_sequences = 0;          // with more of them decoding, nobody guesses; 0 = no such bound
   int mixed_prompt_rows = 512;      // of prompts in a step that also decodes, which is bounded by time too
-  size_t cache_bytes = ~size_t{0};  // for the caches of all running sequences
+  size_t cache_bytes = ~size_t{0};  // for the pages of all caches, of sequences and of prefixes
 };
 
 class Engine {
@@ -58,33 +64,42 @@ class Engine {
   }
 
   int context() const { return context_; }
+  /// The longest sequence that can ever run, prompt and answer together: the context, or less where its caches would not
+  /// fit. From any thread.
+  int longest() const { return std::min(context_, fitting_); }
   /// What there is to do, as of the last step; from any thread.
   Load load() const;
+  /// Does what a lack of pages would do: the youngest sequence gives its pages back and waits. Between steps.
+  void put_aside_youngest();
   /// Ends all requests, running, waiting and those submitted meanwhile. Between steps.
   void end_all(FinishReason reason, std::string_view error = {});
   // For the thread that calls step().
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  const Scheduler& scheduler() const { return scheduler_; }
 
  private:
   void check(const Request& request) const;
   void check_media(const Request& request) const;
-  size_t cache_bytes(const Sequence& sequence) const;
   void read_notes();
   void publish_load();
   /// False where its pictures are not encoded yet, or went wrong: then it has ended.
   static bool can_begin(Sequence& sequence);
   void admit();
+  bool has_room_for(const Sequence& sequence);
+  size_t still_needed(const Sequence& sequence);
+  void begin(Sequence& sequence);
+  void take_back();
   void retire();
   bool notes_left();
 
   backend::Backend& backend_;
-  const kv::Layout& layout_;
+  kv::PagePool& pages_;
   const int context_;
   const int vocab_;
-  Scheduler scheduler_;
+  const Scheduler scheduler_;
   speculate::Speculator* const speculator_;
+  const CacheRoom room_;
+  const int fitting_;  // tokens of a sequence that has all pages for itself
   Round round_;
 
   std::mutex mutex_;  // guards the notes
@@ -92,14 +107,17 @@ class Engine {
   std::vector<uint64_t> cancelled_;
   std::atomic<uint64_t> next_id_{1};
 
-  std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of arrival
-  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
+  // Both in order of arrival.
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::vector<std::unique_ptr<Sequence>> running_;
 
   LoadMeter meter_;
   mutable std::mutex load_mutex_;
   Load load_;
 
-  std::vector<uint64_t> cancels_;  // of the step at hand
+  // Of the step at hand.
+  std::vector<uint64_t> cancels_;
+  std::vector<kv::Cache*> draft_caches_;
 };
 
 }  // namespace slip::engine

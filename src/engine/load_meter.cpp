@@ -1,5 +1,6 @@
 #include "engine/load_meter.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace slip::engine {
@@ -16,7 +17,14 @@ void LoadMeter::Rate::add(double more, double in_seconds) {
   seconds = seconds * keep + in_seconds;
 }
 
+void StepSizes::add(int step_tokens) {
+  const auto place = std::lower_bound(kMost.begin(), kMost.end(), step_tokens);
+  ++steps[static_cast<size_t>(place - kMost.begin())];
+  tokens += static_cast<uint64_t>(step_tokens);
+}
+
 void LoadMeter::add(int prompt_rows, int tokens, double seconds) {
+  sizes_.add(prompt_rows + tokens);
   if (prompt_rows > 0) {
     // Beside a prompt the rows that decode are few, and their share of the step is theirs by number.
     const double share = static_cast<double>(prompt_rows) / (prompt_rows + tokens);

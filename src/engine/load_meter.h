@@ -2,6 +2,8 @@
 // both counts as prompt for its rows' share and as decoding for the rest. Cost: a few additions a step.
 #pragma once
 
+#include "engine/stats.h"
+
 namespace slip::engine {
 
 class LoadMeter {
@@ -12,6 +14,7 @@ class LoadMeter {
   /// Tokens per second; 0 = not measured yet.
   double prompt_rate() const { return prompt_.rate(); }
   double decode_rate() const { return decode_.rate(); }
+  const StepSizes& sizes() const { return sizes_; }
 
  private:
   struct Rate {
@@ -20,6 +23,7 @@ class LoadMeter {
     double rate() const { return seconds > 0 ? tokens / seconds : 0; }
   };
   Rate prompt_, decode_;
+  StepSizes sizes_;
 };
 
 }  // namespace slip::engine

@@ -8,11 +8,11 @@
 namespace slip::engine {
 
 Round::Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator,
-             int mixed_prompt_rows)
+             const Options& options)
     : backend_(backend),
       scheduler_(scheduler),
       speculator_(speculator),
-      mixed_prompt_rows_(mixed_prompt_rows),
+      options_(options),
       sampler_(backend.config().vocab),
       cost_(backend.narrow_rows()) {
   const auto sequences = static_cast<size_t>(scheduler.limits().sequences);
@@ -21,11 +21,13 @@ Round::Round(backend::Backend& backend, const Scheduler& scheduler, speculate::S
   parts_.reserve(sequences);
   views_.reserve(sequences);
   caches_.reserve(sequences);
+  draft_caches_.reserve(speculate::kMostDrafters);
   rows_.reserve(static_cast<size_t>(scheduler.limits().step_rows));
 }
 
 void Round::step(Running running, LoadMeter& meter) {
   grant(running);
+  if (parts_.empty()) return;
   draft();
   if (run()) settle(meter);
 }
@@ -39,11 +41,60 @@ void Round::grant(Running running) {
   guesses_ = grant.guesses;
   parts_.clear();
   for (size_t i = 0; i < running.size(); ++i) {
-    if (granted_[i] == 0) continue;
     Sequence& sequence = *running[i];
-    parts_.push_back(
-        {.sequence = &sequence, .known = sequence.fit(granted_[i]), .decoding = sequence.decoding()});
+    if (granted_[i] == 0 || sequence.aside()) continue;
+    Part part{.sequence = &sequence, .known = sequence.fit(granted_[i]), .decoding = sequence.decoding()};
+    if (take_pages(part, running)) parts_.push_back(part);
   }
+}
+
+// Older sequences come first, so whoever has to give way has not taken part yet. A prompt's chunk is made shorter
+// before anybody is put aside.
+bool Round::take_pages(Part& part, Running running) {
+  constexpr int kShortChunk = 64;
+  Sequence& sequence = *part.sequence;
+  const int least = sequence.need().block;
+  while (!grow(sequence, part.known)) {
+    Sequence* younger =
+        part.known > std::max(least, kShortChunk) ? nullptr : youngest_behind(sequence, running);
+    if (younger != nullptr) {
+      put_aside(*younger);
+    } else if (part.known > least) {
+      part.known = sequence.fit(std::max(least, part.known / 2));
+    } else {
+      const bool alone = sequence.id() == running.front()->id();
+      alone ? sequence.end_for_lack_of_room() : put_aside(sequence);
+      return false;
+    }
+  }
+  return true;
+}
+
+// Pages for the next rows, in the target's cache and in those of drafters, which may lag behind it.
+bool Round::grow(const Sequence& sequence, int rows) {
+  if (!sequence.cache()->grow(rows)) return false;
+  if (speculator_ == nullptr) return true;
+  draft_caches_.clear();
+  speculator_->caches(sequence.id(), draft_caches_);
+  const int end = sequence.cache()->length() + rows;
+  return std::all_of(draft_caches_.begin(), draft_caches_.end(), [&](kv::Cache* cache) {
+    return cache == nullptr || cache->grow(end - cache->length());
+  });
+}
+
+// The youngest that holds pages.
+Sequence* Round::youngest_behind(const Sequence& sequence, Running running) const {
+  for (size_t i = running.size(); i-- > 0;) {
+    Sequence& other = *running[i];
+    if (other.id() == sequence.id()) return nullptr;
+    if (!other.aside() && !other.finished() && other.cache()->has_pages()) return &other;
+  }
+  return nullptr;
+}
+
+void Round::put_aside(Sequence& sequence) {
+  if (speculator_ != nullptr) speculator_->settled(sequence.id());
+  sequence.put_aside();
 }
 
 // What the step may hold by its cost. Where not all decode together, those behind the last one go first.
@@ -52,7 +103,7 @@ Budget Round::budget(Running running) {
   for (const Need& need : needs_) decoding += need.known == 1 ? 1 : 0;
   Budget budget;
   if (decoding > 0) budget.decodes = cost_.sequences(decoding);
-  budget.prompt_rows = cost_.prompt_rows(std::min(decoding, budget.decodes), mixed_prompt_rows_);
+  budget.prompt_rows = cost_.prompt_rows(std::min(decoding, budget.decodes), options_.mixed_prompt_rows);
   if (budget.decodes >= decoding) return budget;
   const auto behind = std::find_if(running.begin(), running.end(),
                                    [&](const auto& sequence) { return sequence->id() > turn_; });
@@ -67,17 +118,26 @@ Budget Round::budget(Running running) {
   return budget;
 }
 
+bool Round::crowded() const {
+  if (options_.draft_sequences == 0) return false;
+  const auto decoding =
+      std::count_if(parts_.begin(), parts_.end(), [](const Part& part) { return part.decoding; });
+  return decoding > options_.draft_sequences;
+}
+
 void Round::draft() {
   if (speculator_ == nullptr) return;
+  const bool silent = crowded();
   views_.clear();
   for (const Part& part : parts_) {
-    if (part.sequence->guessable()) views_.push_back(&part.sequence->view());
+    if (part.sequence->guessable() && !silent) views_.push_back(&part.sequence->view());
   }
   speculator_->propose(views_, static_cast<int>(views_.size()) + guesses_, scheduler_.limits().sequence_rows);
   size_t index = 0;
   for (Part& part : parts_) {
-    if (!part.sequence->guessable()) continue;
+    if (!part.sequence->guessable() || silent) continue;
     part.guesses = part.sequence->propose(speculator_->guesses(index), guesses_);
+    if (!grow(*part.sequence, part.rows())) part.guesses = 0;  // nobody gives way to guesses
     part.sequence->explain(speculator_->decision(index++));
     guesses_ -= part.guesses;
   }

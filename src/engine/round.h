@@ -1,6 +1,7 @@
 // Round: one step of the engine, from the rows it may have to the tokens that came out. Four calls in order:
 //
-//   grant   the scheduler says how many rows each sequence brings and how many guesses may follow them
+//   grant   the scheduler says how many rows each sequence brings and how many guesses may follow them; they take
+//           pages for their rows, and where there are none left the youngest sequence is put aside
 //   draft   the speculator guesses within that
 //   run     one pass of the model over all rows
 //   settle  every sequence samples from its outputs, keeps what is right, and tells its client
@@ -25,13 +26,19 @@ namespace slip::engine {
 
 class Round {
  public:
+  struct Options {
+    int mixed_prompt_rows = 128;
+    int draft_sequences = 0;  // with more of them decoding, nobody guesses; 0 = no such bound
+  };
   /// All must outlive the round; `speculator` may be null.
   Round(backend::Backend& backend, const Scheduler& scheduler, speculate::Speculator* speculator,
-        int mixed_prompt_rows);
+        const Options& options);
 
   using Running = std::span<const std::unique_ptr<Sequence>>;
   /// The four steps.
   void step(Running running, LoadMeter& meter);
+  /// Takes a sequence's pages away; whoever owns it makes it wait.
+  void put_aside(Sequence& sequence);
 
  private:
   /// What one sequence brings, and where its results are.
@@ -45,8 +52,12 @@ class Round {
   };
 
   void grant(Running running);
+  bool take_pages(Part& part, Running running);
+  bool grow(const Sequence& sequence, int rows);
+  Sequence* youngest_behind(const Sequence& sequence, Running running) const;
   Budget budget(Running running);
   void draft();
+  bool crowded() const;
   bool run();
   void settle(LoadMeter& meter);
   StepTimes times_of_step();
@@ -55,7 +66,7 @@ class Round {
   backend::Backend& backend_;
   const Scheduler& scheduler_;
   speculate::Speculator* const speculator_;
-  const int mixed_prompt_rows_;
+  const Options options_;
   sample::Sampler sampler_;
   StepCost cost_;
 
@@ -67,6 +78,7 @@ class Round {
   std::vector<const speculate::SequenceView*> views_;  // of those that somebody guesses for
   std::vector<backend::Row> rows_;
   std::vector<kv::Cache*> caches_;
+  std::vector<kv::Cache*> draft_caches_;  // of one sequence
   backend::Output output_;
   double seconds_ = 0;  // of the pass
 };

@@ -69,19 +69,6 @@ Scheduler::Scheduler(const Limits& limits) : limits_(limits) {
   SLIP_CHECK(limits.sequences >= 1 && limits.sequences <= limits.step_rows);
 }
 
-bool Scheduler::admit(size_t bytes) {
-  if (sequences_ == limits_.sequences || bytes > limits_.bytes - bytes_) return false;
-  ++sequences_;
-  bytes_ += bytes;
-  return true;
-}
-
-void Scheduler::release(size_t bytes) {
-  SLIP_CHECK(sequences_ > 0 && bytes <= bytes_);
-  --sequences_;
-  bytes_ -= bytes;
-}
-
 void Scheduler::grant(std::span<const Need> needs, const Budget& budget, Grant& grant) const {
   SLIP_CHECK(needs.size() == grant.rows.size() && needs.size() <= static_cast<size_t>(limits_.sequences));
   const int decodes = grant_decode(needs, grant.rows, budget);

@@ -1,5 +1,4 @@
-// Scheduler: which rows make up the next step, and which requests may hold cache memory. Pure bookkeeping:
-// numbers in, numbers out, no tensors and no sequences.
+// Scheduler: which rows make up the next step. Pure bookkeeping: numbers in, numbers out, no tensors and no sequences.
 //
 // A step takes one row of every decoding sequence first, so that a long prompt never stops a text that is
 // being written. Then room is granted for guesses, before anybody makes them; then prompts get what is left, in
@@ -7,9 +6,6 @@
 // to the others, the older ones first). There are never more sequences than rows, so every admitted one gets at
 // least one row of each step, with two exceptions: where fewer decode together for their cost, they take turns;
 // and a block that cannot be cut waits for a step with room.
-//
-// Memory is granted for the longest a sequence can become and in order of arrival: nobody overtakes, nobody
-// starves, and a running sequence never has to be put aside.
 #pragma once
 
 #include <cstddef>
@@ -44,26 +40,17 @@ class Scheduler {
     int sequence_rows = 1;  // of one sequence in one step
     int sequences = 1;      // at most step_rows
     int guesses = 15;       // of one sequence in one step
-    size_t bytes = 0;       // of cache
   };
   explicit Scheduler(const Limits& limits);
-
-  bool can_ever_admit(size_t bytes) const { return bytes <= limits_.bytes; }
-  /// Takes a place and its bytes, or says no and takes nothing.
-  bool admit(size_t bytes);
-  void release(size_t bytes);
 
   /// Fills grant.rows[i] with the number of rows that needs[i] contributes, oldest sequence first, and says how
   /// many guesses may follow them.
   void grant(std::span<const Need> needs, const Budget& budget, Grant& grant) const;
 
   const Limits& limits() const { return limits_; }
-  size_t bytes_in_use() const { return bytes_; }
 
  private:
   Limits limits_;
-  int sequences_ = 0;
-  size_t bytes_ = 0;
 };
 
 }  // namespace slip::engine

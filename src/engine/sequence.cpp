@@ -42,7 +42,6 @@ Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
 
 void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   cache_ = std::move(cache);
-  cache_->reserve(most_tokens_);
   tokens_.reserve(static_cast<size_t>(most_tokens_));
   drafts_.reserve(static_cast<size_t>(cache_->layout().max_step_rows()));
   view_ = {.id = id_,
@@ -53,6 +52,20 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
            .sampling = &request_.sampling};
   admitted_ = Clock::now();
   stats_.queued_s = seconds(admitted_ - submitted_);
+}
+
+void Sequence::put_aside() {
+  cache_->release();
+  drafts_.clear();
+  aside_ = true;
+  ++stats_.preempted;
+}
+
+void Sequence::end_for_lack_of_room() {
+  if (sampled_ > 0) return finish(FinishReason::kContext);
+  finish(FinishReason::kError,
+         "the memory for caches is too small for this prompt; shorten it, or give caches more memory",
+         ErrorKind::kOutOfMemory);
 }
 
 bool Sequence::ready() const {

@@ -7,8 +7,8 @@
 // these outputs in order (speculate/round.h), and ends the text where plain decoding would. So prompts,
 // decoding and verification are one path, and without drafts it is plain decoding.
 //
-// Invariant between steps: the cache holds tokens [0, length) and length < tokens. Nothing allocates after
-// admit().
+// Invariant between steps: the cache holds tokens [0, length) and length < tokens. Pages come and go: a sequence
+// that is put aside keeps its tokens, and comes back by reading them again. Nothing else allocates after admit().
 #pragma once
 
 #include <chrono>
@@ -47,12 +47,17 @@ class Sequence {
   Sequence(uint64_t id, Request request, const Limits& limits);
 
   uint64_t id() const { return id_; }
-  /// The most tokens it can have: what its cache must hold.
-  int most_tokens() const { return most_tokens_; }
-
-  /// Gets its cache and takes all memory it will need. Throws Error(kOutOfMemory).
+  /// Gets its cache, an empty one, and takes all memory it will need but pages. Throws Error(kOutOfMemory).
   void admit(std::unique_ptr<kv::Cache> cache);
+  bool admitted() const { return cache_ != nullptr; }
   kv::Cache* cache() const { return cache_.get(); }
+  /// Gives its pages back; it will have to be read again.
+  void put_aside();
+  /// Begins, or begins again.
+  void resume() { aside_ = false; }
+  bool aside() const { return aside_; }
+  /// The pool has no pages for it and never will have: ends it.
+  void end_for_lack_of_room();
 
   /// What its prompt shows has been encoded. Throws what went wrong there.
   bool ready() const;
@@ -128,6 +133,7 @@ class Sequence {
   bool in_round_ = false;  // the rows staged are those of a sequence that decodes
   size_t scored_ = 0;      // tokens of the prompt whose log-probabilities are out
   bool finished_ = false;
+  bool aside_ = false;
   Stats stats_;
   Clock::time_point submitted_ = Clock::now();
   Clock::time_point admitted_, first_token_;

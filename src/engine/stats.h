@@ -1,6 +1,7 @@
 // Stats: what one request cost, and Load: what the engine has to do. Plain data.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,6 +25,16 @@ struct Stats {
   speculate::Statistics speculation;
 };
 
+/// How large the steps were: tokens read and written in each, counted into classes.
+struct StepSizes {
+  /// Class i takes up to kMost[i] tokens, the last one more.
+  static constexpr std::array<int, 13> kMost{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
+  std::array<uint64_t, kMost.size() + 1> steps{};
+  uint64_t tokens = 0;  // of all of them
+
+  void add(int step_tokens);
+};
+
 /// A snapshot that any thread may read at any moment.
 struct Load {
   int running = 0;
@@ -34,7 +45,8 @@ struct Load {
   // Tokens per second, over the last seconds in which there was such work; 0 = not measured yet.
   double prompt_rate = 0;
   double decode_rate = 0;
-  uint64_t steps = 0;  // finished since the start; one that hangs leaves it as it is
+  uint64_t steps = 0;    // finished since the start; one that hangs leaves it as it is
+  StepSizes sizes = {};  // of those that ran the model
 };
 
 }  // namespace slip::engine

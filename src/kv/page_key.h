@@ -36,6 +36,10 @@ PageKey root_key(std::string_view name_space, const Salt& salt);
 PageKey chain(const PageKey& before, std::span<const int> tokens);
 PageKey chain(const PageKey& before, const MediaKey& media, int offset, int rows);
 
+// Positions that one key stands for. Shorter units find longer common prefixes, longer ones cost less; 64 loses 32
+// positions of a hit on average, half a step of a prompt at most.
+inline constexpr int kHashUnit = 64;
+
 struct PageKeyHash {
   size_t operator()(const PageKey& key) const { return static_cast<size_t>(key.high ^ key.low); }
 };

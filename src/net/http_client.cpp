@@ -219,6 +219,10 @@ void HttpClient::Impl::configure(Transfer& transfer, const Request& request) {
   if (options.proxy) curl_easy_setopt(easy, CURLOPT_PROXY, options.proxy->c_str());
   if (!options.authorities.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options.authorities.c_str());
   if (request.method == Method::kHead) curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+  if (request.method == Method::kPost) {
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, request.body.c_str());
+  }
   if (request.fresh_connection) curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
   if (request.range) {
     SLIP_CHECK(request.range->begin < request.range->end);

@@ -24,7 +24,7 @@
 
 namespace slip::net {
 
-enum class Method { kGet, kHead };
+enum class Method { kGet, kHead, kPost };
 
 struct Header {
   std::string name, value;
@@ -46,6 +46,7 @@ struct Request {
   Method method = Method::kGet;
   std::string url;
   std::vector<Header> headers = {};
+  std::string body = {};  // of a kPost
   std::optional<ByteRange> range = {};
   Pace pace = {};
   bool fresh_connection = false;  // after a stall: not the connection that stalled

@@ -1,5 +1,7 @@
 #include "server/memory_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -13,7 +15,7 @@ namespace slip::server {
 namespace {
 
 constexpr int kContexts[] = {1 << 18, 1 << 17, 1 << 16, 1 << 15};
-constexpr double kShare = 0.9;  // of free memory: the rest is the system's, drafters' and our own estimate's
+constexpr double kShare = 0.9;  // of free memory: the rest is the system's and our own estimate's
 constexpr size_t kMost = size_t{1} << 46;
 
 /// What the first GPU has free, found by asking whether so much would fit; 0 without a GPU.
@@ -48,11 +50,16 @@ MemoryPlan plan_memory(const checkpoint::Checkpoint& checkpoint, const session::
     fail_usage("--context must be a whole number from 1 to {} for this model, not {}", most, wish.context);
 
   MemoryPlan plan;
-  const size_t model = needed(0);
-  const size_t on_gpu = free_on_gpu(backend);
+  const size_t model = needed(0) + wish.drafters.weights;
+  const size_t on_gpu = wish.free_bytes > 0 ? 0 : free_on_gpu(backend);
   plan.cuda = on_gpu > model;
-  const size_t available = plan.cuda ? on_gpu : session::memory_info().available;
-  const auto cache_of = [&](int64_t context) { return needed(context) - model; };
+  const size_t available = wish.free_bytes > 0 ? wish.free_bytes
+                           : plan.cuda         ? on_gpu
+                                               : session::memory_info().available;
+  const auto cache_of = [&](int64_t context) {
+    const size_t drafters = wish.drafters.sequence_at ? wish.drafters.sequence_at(context) : 0;
+    return needed(context) - needed(0) + drafters;
+  };
   const int probe = std::min(most, 1 << 15);
   plan.token_bytes = static_cast<double>(cache_of(probe) - cache_of(probe / 2)) / (probe - probe / 2);
   plan.first_bytes = std::max(0.0, static_cast<double>(cache_of(probe)) - plan.token_bytes * probe);
@@ -82,6 +89,27 @@ MemoryPlan plan_memory(const checkpoint::Checkpoint& checkpoint, const session::
       "a context of {} tokens needs {} for its cache, but of {} free memory the model leaves {}; set a lower "
       "--context, or use a model with fewer bits or parameters",
       plan.context, bytes_text(cache_of(plan.context)), bytes_text(available), bytes_text(plan.cache_bytes));
+}
+
+DraftedPlan plan_with_drafters(session::Model& model, const session::BackendOptions& backend,
+                               const session::DraftOptions& draft, MemoryWish wish) {
+  model.open_drafters(draft);
+  wish.drafters = model.draft_memory();
+  try {
+    return {plan_memory(model.checkpoint(), backend, wish), draft};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kOutOfMemory || model.drafter_paths().empty()) throw;
+    const std::string needs = fmt::format("the drafter {} needs {}", path_text(model.drafter_paths().front()),
+                                          bytes_text(wish.drafters.weights));
+    if (!draft.models.empty() || draft.kind == session::Drafting::kMtp)
+      fail(ErrorKind::kOutOfMemory, "{}, and with it {}", needs, error.what());
+    DraftedPlan plan{{}, draft, needs + ", which leaves too little for caches: it is left out"};
+    plan.draft.kind = session::Drafting::kSuffix;
+    model.open_drafters(plan.draft);
+    wish.drafters = model.draft_memory();
+    plan.memory = plan_memory(model.checkpoint(), backend, wish);
+    return plan;
+  }
 }
 
 }  // namespace slip::server

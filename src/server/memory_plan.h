@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "session/drafters.h"
+#include "session/model.h"
 #include "session/options.h"
 
 namespace slip::server {
@@ -24,10 +27,23 @@ struct MemoryPlan {
 struct MemoryWish {
   int context = 0;         // 0 = the largest of 32k to 256k that fits
   size_t cache_bytes = 0;  // 0 = nine tenths of what is free
+  session::DraftMemory drafters = {};
+  size_t free_bytes = 0;  // 0 = ask the machine
 };
 
 /// Throws Error when the context does not fit or the model was not made for it.
 MemoryPlan plan_memory(const checkpoint::Checkpoint& checkpoint, const session::BackendOptions& backend,
                        const MemoryWish& wish);
+
+struct DraftedPlan {
+  MemoryPlan memory;
+  session::DraftOptions draft;  // what is to be loaded
+  std::string left_out = {};    // a sentence, when a drafter was found and is not used
+};
+
+/// Opens the model's drafters and plans with them. Beside a model that leaves them no room, a drafter that was found is
+/// left out, and one that was named is an Error.
+DraftedPlan plan_with_drafters(session::Model& model, const session::BackendOptions& backend,
+                               const session::DraftOptions& draft, MemoryWish wish);
 
 }  // namespace slip::server

@@ -16,9 +16,10 @@ struct ServeOptions {
   std::string model;  // empty: the demonstration model
   session::BackendOptions backend = {};
   session::DraftOptions draft = {};
-  int context = 0;         // 0 = the largest of 32k to 256k that fits
-  int sequences = 0;       // run together; 0 = 16 on the CPU, 64 on a GPU
-  size_t cache_bytes = 0;  // for the caches of all of them; 0 = nine tenths of what is free
+  int context = 0;          // 0 = the largest of 32k to 256k that fits
+  int sequences = 0;        // run together; 0 = 16 on the CPU, 64 on a GPU
+  int draft_sequences = 0;  // with more of them writing, nobody guesses; 0 = no such bound
+  size_t cache_bytes = 0;   // for the caches of all of them; 0 = nine tenths of what is free
 
   // Who asks, and how much of it.
   http::Options http = {};

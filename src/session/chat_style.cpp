@@ -7,10 +7,12 @@
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "checkpoint/json_text.h"
+#include "hub/digest.h"
 #include "text/chat_render.h"
 #include "text/chat_template.h"
 
@@ -44,9 +46,17 @@ std::string template_in(const std::string& file) {
   return "";
 }
 
+std::string sha256_of(std::string_view text) {
+  hub::Digest digest(hub::Digest::Kind::kSha256, text.size());
+  digest.add(std::as_bytes(std::span(text)));
+  return digest.finish();
+}
+
 /// A template that cannot be parsed is kept as the sentence that says why: a raw prompt still works.
 ChatStyle style_of(const std::string& source, const std::string& origin, const std::string& file) {
-  ChatStyle style{.empty_thought_block = text::writes_empty_thought(source), .origin = origin};
+  ChatStyle style{.empty_thought_block = text::writes_empty_thought(source),
+                  .origin = origin,
+                  .sha256 = sha256_of(source)};
   try {
     style.own = std::make_shared<const text::jinja::Template>(text::jinja::Template::parse(source, file));
   } catch (const Error& error) {
@@ -97,14 +107,15 @@ void leave_open(text::Rendered& prompt) {
 text::Rendered ChatStyle::render(const text::Conversation& conversation, const ChatOptions& options) const {
   if (!fault.empty()) fail_file("{}; name another one with --chat-template", fault);
   const bool opens = options.add_generation_prompt && !options.continue_last;
-  text::Rendered prompt =
-      own != nullptr
-          ? text::render_chat(
-                *own, conversation,
-                {.add_generation_prompt = opens, .thinking = options.thinking, .now = local_time()})
-          : rendered_natively(text::render_chat(conversation, {.empty_thought_block = empty_thought_block,
-                                                               .add_generation_prompt = opens,
-                                                               .thinking = options.thinking}));
+  text::Rendered prompt = own != nullptr ? text::render_chat(*own, conversation,
+                                                             {.add_generation_prompt = opens,
+                                                              .thinking = options.thinking,
+                                                              .now = local_time(),
+                                                              .more = options.more})
+                                         : rendered_natively(text::render_chat(
+                                               conversation, {.empty_thought_block = empty_thought_block,
+                                                              .add_generation_prompt = opens,
+                                                              .thinking = options.thinking.value_or(false)}));
   if (options.continue_last) leave_open(prompt);
   return prompt;
 }
@@ -124,8 +135,13 @@ ChatStyle chat_style(const std::string& folder, const model::Config& config, con
 }
 
 std::string describe(const ChatStyle& style) {
-  return fmt::format("{} empty thought stands before answers without thinking ({})",
-                     style.empty_thought_block ? "an" : "no", style.origin);
+  const std::string thought = fmt::format("{} empty thought stands before answers without thinking",
+                                          style.empty_thought_block ? "an" : "no");
+  if (!style.fault.empty()) return fmt::format("{}, which cannot be used: {}", style.origin, style.fault);
+  if (style.own == nullptr)
+    return fmt::format("no template is there, so prompts are written natively; {} ({})", thought,
+                       style.origin);
+  return fmt::format("the template in {} (sha256 {}); {}", style.origin, style.sha256.substr(0, 16), thought);
 }
 
 bool has_turns(const text::Tokenizer& tokenizer) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "model/config.h"
@@ -16,10 +17,12 @@ namespace slip::session {
 
 /// A chat's options beyond what is said.
 struct ChatOptions {
-  bool thinking = false;
+  std::optional<bool> thinking = {};  // not said: the template decides, which for Google's means no
   bool add_generation_prompt = true;
   /// The last turn, an assistant's, is left open, and the reply goes on where it stops.
   bool continue_last = false;
+  /// One JSON object with further names for the template (`chat_template_kwargs`), or nothing.
+  std::string more = {};
 };
 
 struct ChatStyle {
@@ -28,6 +31,7 @@ struct ChatStyle {
   bool empty_thought_block = false;
   std::string origin = {};  // "chat_template.jinja", "tokenizer_config.json", a file, or "the architecture"
   std::shared_ptr<const text::jinja::Template> own = nullptr;  // null: rendered natively
+  std::string sha256 = {};                                     // of the template's text as the file has it
   std::string fault = {};  // why the template that is there cannot be used: prompts are refused with it
 
   /// Throws Error(kUsage) for what the template refuses, Error(kBadFile) for a template that cannot be used.
@@ -38,7 +42,7 @@ struct ChatStyle {
 /// before both. Throws Error(kBadFile) when a file that is there cannot be read, or when `file` is no template.
 ChatStyle chat_style(const std::string& folder, const model::Config& config, const std::string& file = {});
 
-/// For people: "an empty thought stands before answers without thinking (chat_template.jinja)".
+/// For people: "the template in chat_template.jinja (sha256 0a2c8073c878ab1d); an empty thought ...".
 std::string describe(const ChatStyle& style);
 
 /// Whether the tokenizer knows chat turns at all.

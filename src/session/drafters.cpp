@@ -7,6 +7,8 @@
 #include "checkpoint/draft_kind.h"
 #include "checkpoint/requantise.h"
 #include "hub/local.h"
+#include "kv/layout.h"
+#include "session/model_report.h"
 #include "speculate/dflash.h"
 #include "speculate/mtp.h"
 #include "speculate/suffix.h"
@@ -109,9 +111,33 @@ Drafters open_drafters(const DraftOptions& options, const std::string& model, co
   if (drafters.dflash != nullptr)
     parts.push_back(
         fmt::format("dflash ({}, {})", path_text(drafters.dflash->path), drafters.dflash->format));
-  if (options.kind == Drafting::kAuto || options.kind == Drafting::kSuffix) parts.push_back("suffix");
+  drafters.suffix = options.kind == Drafting::kAuto || options.kind == Drafting::kSuffix;
+  if (drafters.suffix) parts.push_back("suffix");
   drafters.description = fmt::format("{}, {}{}", fmt::join(parts, " and "), depth_text(options), missing);
   return drafters;
+}
+
+DraftMemory draft_memory(const Drafters& drafters) {
+  DraftMemory memory;
+  if (drafters.assistant != nullptr) {
+    const model::AssistantWeights& weights = drafters.assistant->weights;
+    memory.weights += packed_bytes(weights.text);
+    for (const model::Matrix* matrix :
+         {&weights.pre_projection, &weights.post_projection, &weights.centroids})
+      if (matrix->present()) memory.weights += model::streamed_bytes(*matrix);
+  }
+  std::optional<kv::Layout> cache;
+  if (drafters.dflash != nullptr) {
+    const model::DflashWeights& weights = drafters.dflash->weights;
+    memory.weights += packed_bytes(weights.text) + model::streamed_bytes(weights.fc);
+    cache.emplace(drafters.dflash->config.text, kv::Storage::kBf16, drafters.dflash->config.block);
+  }
+  memory.sequence_at = [cache, suffix = drafters.suffix](int64_t tokens) {
+    size_t bytes = cache ? cache->bytes_at(tokens) : 0;
+    if (suffix) bytes += 2 * speculate::PlaceChain::bytes_at(static_cast<int>(tokens));
+    return bytes;
+  };
+  return memory;
 }
 
 void load_drafters(Drafters& drafters, const DraftOptions& options, backend::Backend& backend,

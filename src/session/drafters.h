@@ -2,6 +2,7 @@
 // headers and refuses what does not fit, load takes time and memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,7 +25,16 @@ struct Drafters {
   // For people: "mtp (gemma-4-E2B-it-assistant, beside the model, bf16 rounded to 8 bits) and suffix, depth
   // auto". Says also why there is no assistant.
   std::string description;
+  bool suffix = false;  // text is looked up, too
 };
+
+/// Bytes that drafters take beside the model: weights, and what each sequence keeps for them.
+struct DraftMemory {
+  size_t weights = 0;
+  std::function<size_t(int64_t tokens)> sequence_at = {};
+};
+/// Of drafters that were opened, by arithmetic over their files.
+DraftMemory draft_memory(const Drafters& drafters);
 
 /// `model` is what -m named, `folder` where it was found. Throws Error.
 Drafters open_drafters(const DraftOptions& options, const std::string& model, const std::string& folder,

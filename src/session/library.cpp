@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <deque>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "session/build_info.h"
@@ -208,13 +207,20 @@ Stream Model::generate(std::string_view message, const GenerateOptions& options)
 }
 
 Stream Model::chat(const std::vector<Message>& messages, const GenerateOptions& options) {
-  text::Conversation conversation;
+  text::Conversation conversation{{}, text::parse_tools(options.tools)};
   for (const Message& message : messages)
     conversation.turns.push_back({text::role_of(message.role), message.content});
-  if (!options.tools.empty()) {
-    const auto tools = nlohmann::json::parse(options.tools, nullptr, false);
-    if (tools.is_discarded()) fail_usage("tools: is not JSON; give a list of functions in OpenAI's form");
-    conversation.tools = text::read_tools(tools);
+  return start(impl_->loaded().prompt(conversation, {.thinking = options.thinking}), generation_of(options));
+}
+
+Stream Model::chat_json(std::string_view messages, const GenerateOptions& options) {
+  const text::Conversation conversation{text::parse_messages(messages), text::parse_tools(options.tools)};
+  if (conversation.turns.empty()) fail_usage("\"messages\" is empty; give at least one message");
+  for (const text::Turn& turn : conversation.turns) {
+    for (const text::ContentPart& part : turn.parts) {
+      if (part.kind != text::ContentPart::Kind::kText)
+        fail_usage("messages: this build has no images, audio or video yet; send text alone");
+    }
   }
   return start(impl_->loaded().prompt(conversation, {.thinking = options.thinking}), generation_of(options));
 }

@@ -109,8 +109,11 @@ Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& 
   if (shows && vision() == nullptr)
     fail_usage("{} reads text alone, so it cannot see pictures; use a model with vision", name_);
   std::vector<int> ids = text::encode(*tokenizer_, chat_.render(conversation, options));
-  if (!shows && pictures.empty()) return Prompt(std::move(ids));
-  return with_pictures(ids, pictures, vision()->tokens());
+  const bool in_thought = ends_in_thought(*tokenizer_, ids);
+  Prompt prompt = shows || !pictures.empty() ? with_pictures(ids, pictures, vision()->tokens())
+                                             : Prompt(std::move(ids));
+  prompt.in_thought = in_thought;
+  return prompt;
 }
 
 Prompt Model::raw(std::string_view text, const RawOptions& options, std::span<const Picture> pictures) const {
@@ -214,6 +217,17 @@ std::vector<std::string> Model::drafter_failures() {
   if (!drafts()) return failures;
   thread_->run([&] { failures = drafters_->speculator->failures(); });
   return failures;
+}
+
+const char* Model::kv_text() const {
+  return backend_->kv_layout().storage() == kv::Storage::kBf16 ? "bf16" : "f32";
+}
+
+std::vector<std::string> Model::drafter_paths() const {
+  std::vector<std::string> paths;
+  if (drafters_ && drafters_->assistant != nullptr) paths.push_back(drafters_->assistant->path);
+  if (drafters_ && drafters_->dflash != nullptr) paths.push_back(drafters_->dflash->path);
+  return paths;
 }
 
 std::string Model::device_text() const {

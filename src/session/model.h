@@ -94,6 +94,8 @@ class Model {
   /// The same, kept whole.
   Reply generate(engine::Request request);
   int context() const { return engine_->context(); }
+  /// The longest prompt and answer together that fit into the caches.
+  int longest() const { return engine_->longest(); }
   engine::Load load_now() const { return engine_->load(); }
   /// Does something with the backend between two steps, and waits for it.
   void between_steps(const std::function<void(backend::Backend&)>& work);
@@ -105,6 +107,12 @@ class Model {
   std::string device_text() const;
   /// "mtp (gemma-4-E2B-it-assistant, ...) and suffix, depth by measurement".
   const std::string& drafting_text() const { return drafters_->description; }
+  /// "bf16": how keys and values are stored.
+  const char* kv_text() const;
+  /// Where the drafters' files were found.
+  std::vector<std::string> drafter_paths() const;
+  /// What the opened drafters need.
+  DraftMemory draft_memory() const { return session::draft_memory(*drafters_); }
   bool drafts() const { return drafters_ && drafters_->speculator != nullptr; }
 
  private:

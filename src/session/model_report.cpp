@@ -12,7 +12,7 @@ namespace {
 
 using model::Matrix;
 
-// The rows of the widest step a prompt runs in; it sets the slack of the sliding layers' rings.
+// The rows of the widest step a prompt runs in: sliding layers keep so many positions more while it is read.
 constexpr int kStepRows = 512;
 
 std::string format_of(const Matrix& matrix) {
@@ -90,6 +90,12 @@ int64_t active_parameters(const model::Config& config, const std::vector<WeightG
 
 }  // namespace
 
+size_t packed_bytes(const model::Weights& weights) {
+  size_t bytes = 0;
+  for (const WeightGroup& group : group_weights(weights)) bytes += group.mapped ? 0 : group.bytes;
+  return bytes;
+}
+
 ModelReport report_on(const checkpoint::Checkpoint& checkpoint) {
   const model::Config& config = checkpoint.config;
   ModelReport report;
@@ -117,7 +123,8 @@ size_t memory_needed(const ModelReport& report, const model::Config& config, int
   const size_t activations = size_t{kStepRows} * static_cast<size_t>(widest) * 6 * sizeof(float);
   const size_t logits = size_t{16} * static_cast<size_t>(config.vocab) * sizeof(float);
   constexpr size_t kProgram = size_t{64} << 20;
-  return report.packed_bytes + layout.bytes_at(context) + activations + logits + kProgram;
+  return report.packed_bytes + layout.bytes_while_reading(context, kStepRows) + activations + logits +
+         kProgram;
 }
 
 }  // namespace slip::session

@@ -39,6 +39,9 @@ struct ModelReport {
   std::vector<CacheSize> caches;  // at 1k, 8k, 32k and 128k, as far as the model goes
 };
 
+/// Bytes that the weights take once they are packed; tables that are looked up in the files are not in it.
+size_t packed_bytes(const model::Weights& weights);
+
 ModelReport report_on(const checkpoint::Checkpoint& checkpoint);
 
 /// Memory to run one sequence of `context` positions: packed weights, cache, and what a step works in.

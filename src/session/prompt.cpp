@@ -1,5 +1,7 @@
 #include "session/prompt.h"
 
+#include "text/reply_parser.h"
+
 namespace slip::session {
 
 void Prompt::add(std::vector<int> ids) {
@@ -38,6 +40,16 @@ void Prompt::fill(engine::Request& request, int placeholder) const {
 
 Prompt raw_prompt(const text::Tokenizer& tokenizer, std::string_view text, const RawOptions& options) {
   return Prompt(tokenizer.encode(text, {.specials = options.parse_specials, .add_bos = options.add_bos}));
+}
+
+bool ends_in_thought(const text::Tokenizer& tokenizer, std::span<const int> ids) {
+  const auto tokens = text::ReplyTokens::of(tokenizer);
+  for (size_t i = ids.size(); i > 0; --i) {
+    const int id = ids[i - 1];
+    if (id == tokens.channel) return true;
+    if (id == tokens.channel_end || id == tokens.turn_end) return false;
+  }
+  return false;
 }
 
 }  // namespace slip::session

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -55,5 +56,8 @@ struct RawOptions {
   bool add_bos = true;
 };
 Prompt raw_prompt(const text::Tokenizer& tokenizer, std::string_view text, const RawOptions& options = {});
+
+/// Whether the reply goes on within a thought: Google's template of July 2026 opens one behind the answer of a tool.
+bool ends_in_thought(const text::Tokenizer& tokenizer, std::span<const int> ids);
 
 }  // namespace slip::session

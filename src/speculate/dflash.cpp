@@ -22,15 +22,14 @@ int DflashDrafter::most_drafts() const {
   return std::min({kMostDepth, network_.config().block - 1, network_.max_rows() - 1});
 }
 
-size_t DflashDrafter::bytes_at(int most_tokens) const {
-  return network_.kv_layout().bytes_at(positions_for(most_tokens)) +
-         static_cast<size_t>(waiting_rows_) * taps_ * sizeof(float);
+kv::Cache* DflashDrafter::cache(uint64_t id) {
+  const auto found = states_.find(id);
+  return found == states_.end() || found->second.lost ? nullptr : found->second.cache.get();
 }
 
 void DflashDrafter::begin(const SequenceView& view) {
   State state;
   state.cache = network_.new_cache();
-  state.cache->reserve(positions_for(view.most_tokens));
   state.waiting.resize(static_cast<size_t>(waiting_rows_) * taps_);
   state.sampling = *view.sampling;
   state.sampling.top_logprobs = -1;
@@ -40,11 +39,11 @@ void DflashDrafter::begin(const SequenceView& view) {
 
 void DflashDrafter::committed(const SequenceView& view, const Pass& pass) {
   const auto found = states_.find(view.id);
-  if (found == states_.end() || pass.kept == 0) return;
+  if (found == states_.end() || pass.kept == 0 || found->second.lost) return;
   if (pass.taps == nullptr) fail(ErrorKind::kRuntime, "the model's backend was not asked for taps");
   State& state = found->second;
   const float* taps = pass.taps;
-  for (int left = pass.kept; left > 0;) {
+  for (int left = pass.kept; left > 0 && !state.lost;) {
     int count = std::min(left, waiting_rows_ - state.waiting_count);
     if (state.waiting_count == 0 && left >= waiting_rows_) {  // a prompt: straight from the pass
       count = std::min(left, network_.max_rows());
@@ -64,7 +63,14 @@ void DflashDrafter::committed(const SequenceView& view, const Pass& pass) {
   }
 }
 
+// Without pages for it the context has a gap, and the sequence goes on without this drafter.
 void DflashDrafter::store(State& state, const float* taps, int count) {
+  if (!state.cache->grow(count)) {
+    state.cache->release();
+    state.waiting_count = 0;
+    state.lost = true;
+    return;
+  }
   const backend::ContextRows rows{.cache = state.cache.get(), .taps = taps, .count = count};
   network_.extend({&rows, 1});
 }
@@ -75,9 +81,11 @@ void DflashDrafter::propose(std::span<Proposal> proposals) {
     const auto state = states_.find(proposal.view->id);
     if (state == states_.end() || proposal.depth <= 0 || !proposal.drafts.empty()) continue;
     // A context with a gap (a sequence that began before this drafter) guesses nothing useful.
-    const int context = state->second.cache->length() + state->second.waiting_count;
-    if (context == 0 || context != proposal.view->cache->length()) continue;
+    kv::Cache& cache = *state->second.cache;
+    const int waiting = state->second.waiting_count;
+    if (cache.length() + waiting == 0 || cache.length() + waiting != proposal.view->cache->length()) continue;
     proposal.depth = std::min(proposal.depth, most_drafts());
+    if (!cache.grow(waiting + proposal.depth + 1)) continue;
     jobs_.push_back({.proposal = &proposal, .state = &state->second});
   }
   store_waiting();

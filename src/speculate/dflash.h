@@ -29,7 +29,8 @@ class DflashDrafter final : public Drafter {
   const char* name() const override { return "dflash"; }
   Effort effort() const override { return Effort::kBlock; }
   int most_drafts() const override;
-  size_t bytes_at(int most_tokens) const override;
+  const kv::Layout* layout() const override { return &network_.kv_layout(); }
+  kv::Cache* cache(uint64_t id) override;
   size_t tap_floats() const override { return taps_; }
 
   void begin(const SequenceView& view) override;
@@ -42,6 +43,7 @@ class DflashDrafter final : public Drafter {
     std::unique_ptr<kv::Cache> cache;  // of the drafter
     std::vector<float> waiting;        // [waiting rows, taps * hidden]
     int waiting_count = 0;
+    bool lost = false;         // there was no page for its context
     sample::Options sampling;  // the request's, without logprobs
   };
   struct Job {
@@ -49,7 +51,6 @@ class DflashDrafter final : public Drafter {
     State* state;
   };
 
-  int positions_for(int most_tokens) const { return most_tokens + network_.config().block; }
   void store_waiting();
   void store(State& state, const float* taps, int count);
   void draw_batch(std::span<const Job> jobs);

@@ -5,8 +5,8 @@
 // A drafter draws its guesses with the request's own sampler, noise included (sample/sampler.h), so that with
 // a temperature it guesses what will be drawn, not what is likeliest.
 //
-// begin() takes all memory a sequence will need; nothing allocates later. What a drafter throws ends its own
-// work only: the speculator drops it and keeps the sentence.
+// begin() takes all memory a sequence will need but pages of the pool; nothing else allocates later. What a drafter
+// throws ends its own work only: the speculator drops it and keeps the sentence.
 #pragma once
 
 #include <cstddef>
@@ -71,8 +71,9 @@ class Drafter {
   virtual Effort effort() const = 0;
   /// The most guesses it makes in one round.
   virtual int most_drafts() const = 0;
-  /// Memory that begin() takes for a sequence of this length. Constant, and asked from any thread.
-  virtual size_t bytes_at(int most_tokens) const = 0;
+  /// The cache it keeps of every sequence beside the target's, of pages of the same pool; null = none.
+  virtual const kv::Layout* layout() const { return nullptr; }
+  virtual kv::Cache* cache(uint64_t) { return nullptr; }
   /// Floats of one row of Pass::taps, if it reads them.
   virtual size_t tap_floats() const { return 0; }
   /// Whether it reads Pass::hidden.

@@ -35,7 +35,6 @@ class MtpDrafter final : public Drafter {
   const char* name() const override { return "mtp"; }
   Effort effort() const override { return Effort::kSteps; }
   int most_drafts() const override { return kMostDepth; }
-  size_t bytes_at(int) const override { return hidden_ * sizeof(float); }
   bool reads_hidden() const override { return true; }
 
   void begin(const SequenceView& view) override;

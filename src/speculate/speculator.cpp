@@ -36,13 +36,14 @@ Speculator::Speculator(std::vector<std::unique_ptr<Drafter>> drafters, int vocab
   for (const auto& drafter : drafters_) {
     tap_floats_ = std::max(tap_floats_, drafter->tap_floats());
     reads_hidden_ |= drafter->reads_hidden();
+    if (drafter->layout() != nullptr) layouts_.push_back(drafter->layout());
   }
 }
 
-size_t Speculator::bytes_at(int most_tokens) const {
-  size_t bytes = 0;
-  for (const auto& drafter : drafters_) bytes += drafter->bytes_at(most_tokens);
-  return bytes;
+void Speculator::caches(uint64_t id, std::vector<kv::Cache*>& caches) {
+  for (size_t d = 0; d < drafters_.size(); ++d) {
+    if (drafters_[d]->layout() != nullptr) caches.push_back(dropped_[d] ? nullptr : drafters_[d]->cache(id));
+  }
 }
 
 template <typename Work>

@@ -38,8 +38,10 @@ class Speculator {
   Speculator(std::vector<std::unique_ptr<Drafter>> drafters, int vocab, const DepthOptions& options = {},
              ReadClock clock = nullptr);
 
-  /// Memory that begin() takes for a sequence of this length. From any thread.
-  size_t bytes_at(int most_tokens) const;
+  /// Of the caches that drafters keep beside the target's, in pages of the same pool.
+  std::span<const kv::Layout* const> layouts() const { return layouts_; }
+  /// The caches themselves, in the same order; null where a drafter keeps none of this sequence.
+  void caches(uint64_t id, std::vector<kv::Cache*>& caches);
   /// Floats of one row of taps; 0 if no drafter reads them.
   size_t tap_floats() const { return tap_floats_; }
   bool reads_hidden() const { return reads_hidden_; }
@@ -100,6 +102,7 @@ class Speculator {
   DepthController controller_;
   std::unordered_map<uint64_t, State> states_;
   std::vector<std::string> failures_;
+  std::vector<const kv::Layout*> layouts_;
 
   // Of the round at hand; index i belongs to views[i].
   size_t count_ = 0;

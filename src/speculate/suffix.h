@@ -30,6 +30,7 @@ class PlaceChain {
   int newest(std::span<const int> tail) const;
   int before(int place) const { return before_[static_cast<size_t>(place)]; }
   int length() const { return length_; }
+  /// Memory of one chain of a text that may get so long.
   static size_t bytes_at(int most_tokens);
 
  private:
@@ -50,7 +51,6 @@ class SuffixDrafter final : public Drafter {
   const char* name() const override { return "suffix"; }
   Effort effort() const override { return Effort::kLookup; }
   int most_drafts() const override { return kMostDepth; }
-  size_t bytes_at(int most_tokens) const override { return 2 * PlaceChain::bytes_at(most_tokens); }
 
   void begin(const SequenceView& view) override;
   void propose(std::span<Proposal> proposals) override;

@@ -116,7 +116,7 @@ class Renderer {
     }
     for (const ToolCall& call : turn.calls) write_call(call, out_);
     if (!turn.calls.empty()) last_ = Last::kCall;
-    const bool answered = !turn.calls.empty() && answers(index);
+    const bool answered = turn.answers.empty() ? !turn.calls.empty() && answers(index) : own_answers(turn);
     if (answered) last_ = Last::kAnswer;
     // The template puts what was said before the calls behind their answers.
     const bool said_something = content(turn);
@@ -125,6 +125,13 @@ class Renderer {
     } else if (!answered || said_something) {
       close();
     }
+  }
+
+  bool own_answers(const Turn& turn) {
+    for (const ToolAnswer& answer : turn.answers) {
+      write_response(answer.name.empty() ? "unknown" : answer.name, answer.result, out_);
+    }
+    return true;
   }
 
   /// Whether there were any.

@@ -39,7 +39,9 @@ class ContextWriter {
 
   // From a conversation that was read before.
 
-  Value message(const Turn& turn) {
+  Value message(const Turn& turn, size_t i) {
+    const std::string where = fmt::format("messages[{}]", i);
+    if (!turn.source.empty()) return message(context_.parse_value(turn.source, where), where);
     Dict* message = object();
     put(*message, "role", context_.text(name_of(turn.role)));
     if (!turn.name.empty()) put(*message, "name", context_.text(turn.name));
@@ -53,6 +55,7 @@ class ContextWriter {
           turn.result.is_null() ? context_.text(turn.text) : context_.value_of(turn.result));
     }
     if (!turn.reasoning.empty()) put(*message, "reasoning", context_.text(turn.reasoning));
+    if (!turn.answers.empty()) put(*message, "tool_responses", answers(turn));
     if (!turn.calls.empty()) {
       std::vector<Value> calls;
       for (const ToolCall& call : turn.calls) calls.push_back(this->call(call));
@@ -61,7 +64,8 @@ class ContextWriter {
     return Value::of(message);
   }
 
-  Value tool(const Tool& tool) {
+  Value tool(const Tool& tool, size_t i) {
+    if (!tool.source.empty()) return context_.parse_value(tool.source, fmt::format("tools[{}]", i));
     Dict* function = object();
     put(*function, "name", context_.text(tool.name));
     put(*function, "description", context_.text(tool.description));
@@ -98,6 +102,17 @@ class ContextWriter {
     put(*made, "type", context_.text(kTypes[static_cast<size_t>(part.kind)]));
     if (part.kind == ContentPart::Kind::kText) put(*made, "text", context_.text(part.text));
     return Value::of(made);
+  }
+
+  Value answers(const Turn& turn) {
+    std::vector<Value> made;
+    for (const ToolAnswer& answer : turn.answers) {
+      Dict* one = object();
+      if (!answer.name.empty()) put(*one, "name", context_.text(answer.name));
+      put(*one, "response", context_.value_of(answer.result));
+      made.push_back(Value::of(one));
+    }
+    return jinja::make_list(heap_, made);
   }
 
   Value wrapped(const Dict* function, std::string_view id) {
@@ -217,10 +232,10 @@ Rendered render_chat(const jinja::Template& chat_template, const Conversation& c
   set_options(context, options);
   ContextWriter writer(context);
   std::vector<Value> messages;
-  for (const Turn& turn : conversation.turns) messages.push_back(writer.message(turn));
+  for (const Turn& turn : conversation.turns) messages.push_back(writer.message(turn, messages.size()));
   context.set("messages", jinja::make_list(context.heap(), messages));
   std::vector<Value> tools;
-  for (const Tool& tool : conversation.tools) tools.push_back(writer.tool(tool));
+  for (const Tool& tool : conversation.tools) tools.push_back(writer.tool(tool, tools.size()));
   context.set("tools", tools.empty() ? Value::none() : jinja::make_list(context.heap(), tools));
   return chat_template.render(context, {.now = options.now});
 }

@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
+#include "text/json_slices.h"
 
 namespace slip::text {
 namespace {
 
 using nlohmann::json;
+
+// A message or a tool around its values.
+constexpr int kDeepestItem = kDeepestValue + 8;
 
 std::string string_field(const json& object, const char* key, const std::string& where) {
   const auto found = object.find(key);
@@ -26,13 +31,13 @@ std::string name_field(const json& object, const std::string& where) {
 }
 
 // With an explicit stack, as the depth is what is in question.
-void check_depth(const json& value, const std::string& where) {
+void check_depth(const json& value, const std::string& where, int deepest = kDeepestValue) {
   std::vector<std::pair<const json*, int>> open{{&value, 1}};
   while (!open.empty()) {
     const auto [at, depth] = open.back();
     open.pop_back();
     if (!at->is_structured()) continue;
-    if (depth > kDeepestValue) fail_usage("{}: is nested more than {} deep", where, kDeepestValue);
+    if (depth > deepest) fail_usage("{}: is nested more than {} deep", where, deepest);
     for (const json& child : *at) open.emplace_back(&child, depth + 1);
   }
 }
@@ -91,6 +96,26 @@ ToolCall read_call(const json& call, const std::string& where) {
   return read;
 }
 
+/// What a template makes of an answer without a result: an empty list.
+ToolAnswer read_answer(const json& answer, const std::string& where) {
+  if (!answer.is_object()) fail_usage("{}: a tool's answer must be an object with a \"response\"", where);
+  ToolAnswer read{.name = string_field(answer, "name", where), .result = json::array()};
+  if (const auto found = answer.find("response"); found != answer.end()) {
+    check_depth(*found, where + ".response");
+    read.result = *found;
+  }
+  return read;
+}
+
+void read_answers(const json& message, const std::string& where, Turn& turn) {
+  const auto answers = message.find("tool_responses");
+  if (answers == message.end() || answers->is_null()) return;
+  if (!answers->is_array()) fail_usage("{}: \"tool_responses\" must be a list", where);
+  for (size_t i = 0; i < answers->size(); ++i) {
+    turn.answers.push_back(read_answer((*answers)[i], fmt::format("{}.tool_responses[{}]", where, i)));
+  }
+}
+
 Turn read_message(const json& message, const std::string& where) {
   if (!message.is_object()) fail_usage("{}: a message must be an object with a \"role\"", where);
   const std::string role = string_field(message, "role", where);
@@ -107,6 +132,7 @@ Turn read_message(const json& message, const std::string& where) {
   turn.call_id = string_field(message, "tool_call_id", where);
   turn.reasoning = string_field(message, "reasoning", where);
   if (turn.reasoning.empty()) turn.reasoning = string_field(message, "reasoning_content", where);
+  read_answers(message, where, turn);
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || calls->is_null()) return turn;
   if (!calls->is_array()) fail_usage("{}: \"tool_calls\" must be a list", where);
@@ -125,6 +151,8 @@ Tool read_tool(const json& tool, const std::string& where) {
   }
   const json& function = tool["function"];
   Tool read{.name = name_field(function, where), .description = string_field(function, "description", where)};
+  // Google's templates print a null there, as Python does.
+  if (function.value("description", json("")).is_null()) read.description = "None";
   const std::pair<const char*, json*> schemas[] = {{"parameters", &read.parameters},
                                                    {"response", &read.response}};
   for (const auto& [key, schema] : schemas) {
@@ -144,7 +172,38 @@ std::vector<Item> read_list(const json& list, const char* name, Read read) {
   std::vector<Item> items;
   if (list.is_null()) return items;
   if (!list.is_array()) fail_usage("\"{}\" must be a list", name);
-  for (size_t i = 0; i < list.size(); ++i) items.push_back(read(list[i], fmt::format("{}[{}]", name, i)));
+  items.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string where = fmt::format("{}[{}]", name, i);
+    items.push_back(read(list[i], where));
+    check_depth(list[i], where, kDeepestItem);
+    items.back().source = list[i].dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+  return items;
+}
+
+template <typename Item, typename Read>
+std::vector<Item> parse_list(std::string_view text, const char* name, Read read) {
+  std::vector<Item> items;
+  if (text.empty()) return items;
+  json list;
+  try {
+    list = json::parse(text);
+  } catch (const json::exception& exception) {
+    const std::string_view what = exception.what();  // "[json.exception.parse_error.101] parse error at ..."
+    fail_usage("\"{}\" is not JSON: {}", name, what.substr(what.find("] ") + 2));
+  }
+  if (list.is_null()) return items;
+  if (!list.is_array()) fail_usage("\"{}\" must be a list", name);
+  const std::vector<std::string_view> sources = item_slices(text);
+  SLIP_CHECK(sources.size() == list.size());  // the fuzz target of messages looks for a list that is not
+  items.reserve(list.size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string where = fmt::format("{}[{}]", name, i);
+    items.push_back(read(list[i], where));
+    check_depth(list[i], where, kDeepestItem);
+    items.back().source = sources[i];
+  }
   return items;
 }
 
@@ -166,6 +225,14 @@ std::vector<Turn> read_messages(const json& messages) {
 
 std::vector<Tool> read_tools(const json& tools) {
   return read_list<Tool>(tools, "tools", read_tool);
+}
+
+std::vector<Turn> parse_messages(std::string_view messages) {
+  return parse_list<Turn>(messages, "messages", read_message);
+}
+
+std::vector<Tool> parse_tools(std::string_view tools) {
+  return parse_list<Tool>(tools, "tools", read_tool);
 }
 
 void check_tool_answers(std::span<const Turn> turns) {

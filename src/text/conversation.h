@@ -30,6 +30,12 @@ struct ToolCall {
   nlohmann::json arguments = nlohmann::json::object();
 };
 
+/// An answer that stands in the assistant's own message, as Google's examples write it.
+struct ToolAnswer {
+  std::string name = {};
+  nlohmann::json result = {};
+};
+
 struct Turn {
   Role role = Role::kUser;
   std::string text = {};
@@ -43,6 +49,11 @@ struct Turn {
   std::string call_id = {};
   std::string name = {};
   nlohmann::json result = {};
+  /// Where there are any, messages of tools behind this turn are not looked at.
+  std::vector<ToolAnswer> answers = {};
+  /// The message as it was sent, JSON text, which a template sees instead of the fields above; empty when nobody
+  /// sent one.
+  std::string source = {};
 };
 
 struct Tool {
@@ -50,6 +61,7 @@ struct Tool {
   std::string description = {};
   nlohmann::json parameters = {};  // JSON schema of an object, or null
   nlohmann::json response = {};    // schema of the answer, or null
+  std::string source = {};         // as in Turn
 };
 
 struct Conversation {
@@ -64,6 +76,10 @@ inline constexpr int kDeepestValue = 64;
 /// Error(kUsage) with the place in it ("messages[2]: ...").
 std::vector<Turn> read_messages(const nlohmann::json& messages);
 std::vector<Tool> read_tools(const nlohmann::json& tools);
+/// The same from JSON text, "" being an empty list. A template sees the order of keys and numbers as they stand there;
+/// from parsed JSON it sees keys sorted.
+std::vector<Turn> parse_messages(std::string_view messages);
+std::vector<Tool> parse_tools(std::string_view tools);
 
 /// Throws Error(kUsage) when a tool's answer follows no call, or names one that was not made.
 void check_tool_answers(std::span<const Turn> turns);

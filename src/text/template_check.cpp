@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "text/call_parser.h"
+#include "text/prefix_check.h"
 #include "text/prompt.h"
-#include "text/tool_syntax.h"
 
 namespace slip::text {
 namespace {
@@ -132,15 +132,6 @@ void check_control_tokens(const jinja::Template& chat_template, const ChatRender
   }
 }
 
-std::string excerpt(std::string_view text, size_t at) {
-  constexpr size_t kShown = 40;
-  // Not cut inside a character.
-  size_t end = std::min(text.size(), at + kShown);
-  while (end < text.size() && end > at && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
-  while (at > 0 && at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) --at;
-  return std::string(text.substr(std::min(at, text.size()), end - std::min(at, end)));
-}
-
 Conversation plain_conversation() {
   return {{user("What is a fjord?"), assistant("A narrow inlet."), user("And a fell?"), assistant("A hill."),
            user("Thanks.")}};
@@ -155,33 +146,14 @@ Conversation tool_conversation(bool with_thoughts) {
 }
 
 void check_prefix(const jinja::Template& chat_template, ChatRenderOptions options, bool thinking,
-                  std::vector<CheckResult>& results) {
+                  const Tokenizer* tokenizer, std::vector<CheckResult>& results) {
   options.thinking = thinking;
   const std::pair<std::string_view, Conversation> kinds[] = {
       {"a plain conversation", plain_conversation()}, {"a chain of tool calls", tool_conversation(thinking)}};
   for (const auto& [name, conversation] : kinds) {
-    const std::string_view mode = thinking ? "on" : "off";
-    try {
-      const auto breaks = find_prefix_breaks(chat_template, conversation, options);
-      if (breaks.empty()) {
-        results.push_back(
-            {"prefix", Verdict::kPass,
-             fmt::format("{}, thinking {}: each prompt begins with the one before and its reply", name,
-                         mode)});
-      }
-      for (const PrefixBreak& found : breaks) {
-        results.push_back(
-            {"prefix", Verdict::kNote,
-             fmt::format(
-                 "{}, thinking {}: after turn {} the next prompt differs at byte {} ({} instead of {}); a "
-                 "prefix cache computes {} bytes again",
-                 name, mode, found.turn, found.at, json(found.found).dump(), json(found.expected).dump(),
-                 found.lost)});
-      }
-    } catch (const Error& error) {
-      results.push_back(
-          {"prefix", Verdict::kFail, fmt::format("{}, thinking {}: {}", name, mode, error.what())});
-    }
+    const std::string called = fmt::format("{}, thinking {}", name, thinking ? "on" : "off");
+    const auto found = check_prefixes(chat_template, conversation, options, called, tokenizer);
+    results.insert(results.end(), found.begin(), found.end());
   }
 }
 
@@ -256,60 +228,30 @@ void check_thinking(const jinja::Template& chat_template, ChatRenderOptions opti
 
 }  // namespace
 
-std::string reply_text(const Turn& turn, bool with_thought) {
-  PromptWriter out;
-  if (with_thought && !turn.reasoning.empty()) {
-    out.control(mark::kChannel);
-    out.text("thought\n" + turn.reasoning + "\n");
-    out.control(mark::kChannelEnd);
+std::vector<CheckResult> check_prefixes(const jinja::Template& chat_template,
+                                        const Conversation& conversation, const ChatRenderOptions& options,
+                                        const std::string& name, const Tokenizer* tokenizer) {
+  std::vector<CheckResult> results;
+  try {
+    for (const PrefixBreak& found : find_prefix_breaks(chat_template, conversation, options, tokenizer)) {
+      results.push_back({"prefix", Verdict::kNote, fmt::format("{}: {}", name, describe(found))});
+    }
+  } catch (const Error& error) {
+    results.push_back({"prefix", Verdict::kFail, fmt::format("{}: {}", name, error.what())});
   }
-  out.text(turn.text);
-  for (const ToolCall& call : turn.calls) write_call(call, out);
-  out.control(turn.calls.empty() ? mark::kTurnEnd : mark::kToolResponse);
-  return joined(out.take());
-}
-
-std::vector<PrefixBreak> find_prefix_breaks(const jinja::Template& chat_template,
-                                            const Conversation& conversation,
-                                            const ChatRenderOptions& options) {
-  ChatRenderOptions asking = options;
-  asking.add_generation_prompt = true;
-  const auto prompt_before = [&](size_t turn) {
-    Conversation part{
-        {conversation.turns.begin(), conversation.turns.begin() + static_cast<std::ptrdiff_t>(turn)},
-        conversation.tools};
-    return render_chat(chat_template, part, asking).bytes;
-  };
-  std::vector<size_t> replies;
-  for (size_t i = 1; i < conversation.turns.size(); ++i) {
-    if (conversation.turns[i].role == Role::kAssistant) replies.push_back(i);
+  if (results.empty()) {
+    results.push_back({"prefix", Verdict::kPass,
+                       fmt::format("{}: each prompt begins with the one before and its reply", name)});
   }
-  std::vector<PrefixBreak> breaks;
-  for (size_t i = 0; i < replies.size(); ++i) {
-    const size_t turn = replies[i];
-    const size_t next = i + 1 < replies.size() ? replies[i + 1] : conversation.turns.size();
-    if (next == turn + 1) continue;  // nobody has asked anything in between
-    const std::string prompt = prompt_before(turn);
-    std::string reply = reply_text(conversation.turns[turn], options.thinking.value_or(false));
-    // Some templates open the thought themselves.
-    const std::string opener = fmt::format("{}thought\n", mark::kChannel);
-    if (prompt.ends_with(opener) && reply.starts_with(opener)) reply.erase(0, opener.size());
-    const std::string expected = prompt + reply;
-    const std::string found = prompt_before(next);
-    const auto differs = std::mismatch(expected.begin(), expected.end(), found.begin(), found.end());
-    if (differs.first == expected.end()) continue;
-    const auto at = static_cast<size_t>(differs.first - expected.begin());
-    breaks.push_back({turn, at, expected.size() - at, excerpt(expected, at), excerpt(found, at)});
-  }
-  return breaks;
+  return results;
 }
 
 std::vector<CheckResult> check_template(const jinja::Template& chat_template,
-                                        const ChatRenderOptions& options) {
+                                        const ChatRenderOptions& options, const Tokenizer* tokenizer) {
   std::vector<CheckResult> results;
   check_control_tokens(chat_template, options, results);
-  check_prefix(chat_template, options, false, results);
-  check_prefix(chat_template, options, true, results);
+  check_prefix(chat_template, options, false, tokenizer, results);
+  check_prefix(chat_template, options, true, tokenizer, results);
   check_tools(chat_template, options, results);
   check_thinking(chat_template, options, results);
   return results;

@@ -75,6 +75,11 @@ std::string plain_text(const json& value) {
 
 enum class Keys { kBare, kQuoted };
 
+struct Spelling {
+  Keys keys = Keys::kBare;
+  std::string_view null = "None";
+};
+
 /// Writes `items` with commas between them.
 template <typename Items, typename Write>
 void write_list(const Items& items, PromptWriter& out, Write write) {
@@ -85,35 +90,35 @@ void write_list(const Items& items, PromptWriter& out, Write write) {
   }
 }
 
-void write_value(const json& value, Keys keys, PromptWriter& out);
+void write_value(const json& value, Spelling spelling, PromptWriter& out);
 
-void write_fields(const json& object, Keys keys, PromptWriter& out) {
+void write_fields(const json& object, Spelling spelling, PromptWriter& out) {
   write_list(sorted_fields(object), out, [&](const Field& entry) {
-    if (keys == Keys::kQuoted) {
+    if (spelling.keys == Keys::kQuoted) {
       out.quoted(entry.first);
     } else {
       out.text(entry.first);
     }
     out.text(":");
-    write_value(*entry.second, keys, out);
+    write_value(*entry.second, spelling, out);
   });
 }
 
-void write_value(const json& value, Keys keys, PromptWriter& out) {
+void write_value(const json& value, Spelling spelling, PromptWriter& out) {
   if (value.is_string()) {
     out.quoted(value.get_ref<const std::string&>());
   } else if (value.is_boolean()) {
     out.text(value.get<bool>() ? "true" : "false");
   } else if (value.is_object()) {
     out.text("{");
-    write_fields(value, keys, out);
+    write_fields(value, spelling, out);
     out.text("}");
   } else if (value.is_array()) {
     out.text("[");
-    write_list(value, out, [&](const json& item) { write_value(item, keys, out); });
+    write_list(value, out, [&](const json& item) { write_value(item, spelling, out); });
     out.text("]");
   } else {
-    out.text(plain_text(value));
+    out.text(value.is_null() ? std::string(spelling.null) : plain_text(value));
   }
 }
 
@@ -169,7 +174,7 @@ void write_items(const json& items, PromptWriter& out) {
     } else {
       out.text(key);
       out.text(":");
-      write_value(*value, Keys::kQuoted, out);
+      write_value(*value, {.keys = Keys::kQuoted}, out);
     }
   });
   out.text("}");
@@ -189,7 +194,7 @@ void write_property(const json& schema, PromptWriter& out) {
   if (const json& choices = field(schema, "enum"); is_type(schema, "STRING") && truthy(choices)) {
     comma_after([&] {
       out.text("enum:");
-      write_value(choices, Keys::kQuoted, out);
+      write_value(choices, {.keys = Keys::kQuoted}, out);
     });
   }
   if (const json& items = field(schema, "items");
@@ -286,13 +291,13 @@ void write_declaration(const Tool& tool, PromptWriter& out) {
   out.control(mark::kToolEnd);
 }
 
-void write_call(const ToolCall& call, PromptWriter& out) {
+void write_call(const ToolCall& call, PromptWriter& out, std::string_view null) {
   out.control(mark::kToolCall);
   out.text("call:");
   out.text(call.name);
   out.text("{");
   if (call.arguments.is_object()) {
-    write_fields(call.arguments, Keys::kBare, out);
+    write_fields(call.arguments, {.null = null}, out);
   } else if (call.arguments.is_string()) {
     write_with_quotes(call.arguments.get_ref<const std::string&>(), out);
   }
@@ -306,10 +311,10 @@ void write_response(std::string_view name, const json& result, PromptWriter& out
   out.text(name);
   out.text("{");
   if (result.is_object()) {
-    write_fields(result, Keys::kBare, out);
+    write_fields(result, {}, out);
   } else {
     out.text("value:");
-    write_value(result, Keys::kBare, out);
+    write_value(result, {}, out);
   }
   out.text("}");
   out.control(mark::kToolResponseEnd);

@@ -13,7 +13,8 @@ namespace slip::text {
 /// <|tool>declaration:NAME{...}<tool|>
 void write_declaration(const Tool& tool, PromptWriter& out);
 /// <|tool_call>call:NAME{...}<tool_call|>
-void write_call(const ToolCall& call, PromptWriter& out);
+/// `null`: how a null is spelled; Google's template of July 2026 writes "null".
+void write_call(const ToolCall& call, PromptWriter& out, std::string_view null = "None");
 /// <|tool_response>response:NAME{...}<tool_response|>; what is no object is shown as the field "value".
 void write_response(std::string_view name, const nlohmann::json& result, PromptWriter& out);
 

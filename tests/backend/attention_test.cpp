@@ -14,7 +14,7 @@
 namespace slip::backend::cpu {
 namespace {
 
-constexpr int kKeys = kv::kPagePositions;
+constexpr int kKeys = kKeySplit;
 
 /// A page of random keys and values, as floats and as stored.
 struct TestPage {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
+#include "kv/host_pages.h"
 #include "reference/sensitivity.h"
 #include "support/compare.h"
 #include "support/memory_tensor.h"
@@ -135,15 +136,16 @@ class Harness {
   std::vector<std::byte> visible_kv(const Sequence& sequence) const {
     std::vector<std::byte> bytes;
     const kv::Layout& layout = sequence.cache->layout();
+    const kv::HostPages pages(*sequence.cache);
     for (int l = 0; l < config().layer_count(); ++l) {
       const auto& at = layout.layers()[static_cast<size_t>(l)];
       if (!at.owned) continue;
       const int length = sequence.cache->length();
-      for (int position = at.ring ? std::max(0, length - config().window) : 0; position < length;
+      for (int position = at.sliding ? std::max(0, length - config().window) : 0; position < length;
            ++position) {
         for (int part = 0; part < at.parts; ++part) {
           for (int head = 0; head < at.kv_heads; ++head) {
-            const std::byte* slot = sequence.cache->slot(l, part, head, position);
+            const std::byte* slot = pages.slot(l, part, head, position);
             bytes.insert(bytes.end(), slot,
                          slot + static_cast<size_t>(at.head_dim) * kv::bytes_of(layout.storage()));
           }
@@ -214,6 +216,20 @@ TEST_P(Executor, forgets_a_rejected_window_completely) {
   drafted.logits.resize(64);
   expect_same_bits(drafted.logits, plain.logits, "after rejected windows");
   EXPECT_EQ(harness.visible_kv(drafted), harness.visible_kv(plain));
+}
+
+// So pages may pass from one tenant to another as they are.
+TEST_P(Executor, reads_nothing_of_a_page_that_its_sequence_has_not_written) {
+  Harness clean(GetParam(), kv::Storage::kBf16), poisoned(GetParam(), kv::Storage::kBf16);
+  poisoned.backend().pages().poison_new_pages(true);
+  auto a = clean.start(5, 0), b = poisoned.start(5, 0);
+  for (const int width : {1, 5, 33, 2, 96, 96, 7, 96, 1}) {
+    clean.step({{&a, width}});
+    poisoned.step({{&b, width}});
+    if (width == 7) poisoned.step({{&b, 3, true, false}});  // a rejected window
+  }
+  b.logits.resize(a.logits.size());
+  expect_same_bits(b.logits, a.logits, "poisoned pages");
 }
 
 TEST_P(Executor, computes_the_same_bits_with_any_number_of_threads) {
@@ -337,6 +353,7 @@ TEST(ExecutorInput, an_embedding_in_a_rows_place_agrees_with_the_reference) {
 TEST(ExecutorLength, many_pages_of_keys_agree_with_the_reference_and_with_every_width) {
   for (const char* shape : {"tiny-e2b", "tiny-dense"}) {
     Harness harness({shape, 16, ActivationMode::kFloat}, kv::Storage::kF32);
+    harness.backend().pages().poison_new_pages(true);
     constexpr int kTokens = 3 * kv::kPagePositions + 10;
     auto chunked = harness.start(5, kTokens + 16), ragged = harness.start(5, kTokens + 16);
     harness.feed(chunked, kTokens, 96);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/error.h"
@@ -123,6 +124,34 @@ TEST_F(Serve, starts_says_what_it_has_answers_and_ends_with_0) {
   ::kill(child_, SIGTERM);
   const test::Result result = test::finish(std::exchange(child_, -1), folder_.path());
   EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(Serve, bench_serve_measures_it_and_compares_variants) {
+  const std::string url = "http://127.0.0.1:" + std::to_string(port_);
+  for (const std::vector<std::string>& load :
+       {std::vector<std::string>{"--concurrency", "1,3"}, std::vector<std::string>{"--rate", "50,100"}}) {
+    std::vector<std::string> args{
+        "bench-serve", "--url",      url, "--json",   "-n", "5",         "--prompt",
+        "20",          "--answer",   "6", "--rounds", "2",  "--variant", "plain={\"draft\": false}",
+        "--variant",   "as it is={}"};
+    args.insert(args.end(), load.begin(), load.end());
+    const test::Result result = test::run(args);
+    ASSERT_EQ(result.code, 0) << result.err;
+    const auto report = nlohmann::json::parse(result.out);
+    ASSERT_EQ(report["results"].size(), 4u);
+    for (const auto& one : report["results"]) {
+      EXPECT_EQ(one["answered"], 10);
+      EXPECT_EQ(one["failed"], 0);
+      EXPECT_EQ(one["output_tokens"], 6);
+      EXPECT_GT(one["tokens_per_second"], 0);
+      EXPECT_GT(one["first_token_seconds"]["p99"], 0);
+    }
+    EXPECT_EQ(report["results"][0]["server"], "plain");
+  }
+  const test::Result table =
+      test::run({"bench-serve", "--url", url, "--concurrency", "2", "-n", "3", "--answer", "3"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_NE(table.out.find("| 2 at once |"), std::string::npos) << table.out;
 }
 
 TEST_F(Serve, a_taken_port_is_one_sentence_and_never_another_port) {

@@ -127,8 +127,7 @@ class CudaAttention : public test::GpuTest, public testing::WithParamInterface<S
       RowGroup& group = step.group[step.groups];
       group = {.first = rows.first - first,
                .count = rows.count,
-               .ring = page(rows.sequence * kPages),
-               .pages = rows.sequence * kPages,
+               .pages = {rows.sequence * kPages, rows.sequence * kPages},
                .first_key = {},
                .end_key = {}};
       for (int n = rows.first; n < rows.first + rows.count; ++n) {
@@ -222,13 +221,11 @@ class CudaAttention : public test::GpuTest, public testing::WithParamInterface<S
                .stores = true,
                .v_norm = true,
                .epsilon = 1e-6f,
-               .cache = {.ring = shape_.window > 0,
+               .cache = {.sliding = shape_.window > 0,
                          .k_is_v = shape_.k_is_v,
                          .kv_heads = shape_.kv_heads,
                          .head_dim = shape_.dim,
                          .element_bytes = 2,
-                         .ring_pages = kPages,
-                         .ring_page_bytes = static_cast<int64_t>(page_values_) * 2,
                          .page_offset = 0},
                .head_dim = shape_.dim,
                .turns = {floats(turn_page_), floats(turn_base_), shape_.pairs},

@@ -31,7 +31,9 @@ class Harness {
                    int max_rows = 64)
       : checkpoint_(checkpoint),
         backend_(
-            backend::cuda::load(checkpoint.config, checkpoint.weights, cuda_options(max_rows, storage))) {}
+            backend::cuda::load(checkpoint.config, checkpoint.weights, cuda_options(max_rows, storage))) {
+    backend_->pages().poison_new_pages(true);  // what a page held before is not to be read
+  }
 
   backend::Backend& backend() { return *backend_; }
 

@@ -89,13 +89,11 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
              .stores = false,
              .v_norm = true,
              .epsilon = 1e-6f,
-             .cache = {.ring = shape.sliding,
+             .cache = {.sliding = shape.sliding,
                        .k_is_v = shape.k_is_v,
                        .kv_heads = shape.kv_heads,
                        .head_dim = shape.dim,
                        .element_bytes = 2,
-                       .ring_pages = 1,
-                       .ring_page_bytes = 0,
                        .page_offset = 0},
              .head_dim = shape.dim,
              .turns = {floats(turn_page), floats(turn_base), shape.pairs},
@@ -115,8 +113,7 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
 
   for (int first = 0; first < kRows; first += kMaxRows) {
     const int count = std::min(kMaxRows, kRows - first);
-    RowGroup group{
-        .first = 0, .count = count, .ring = cache.data(), .pages = 0, .first_key = {}, .end_key = {}};
+    RowGroup group{.first = 0, .count = count, .pages = {}, .first_key = {}, .end_key = {}};
     group.first_key[kind] = rows[static_cast<size_t>(first)].first[kind];
     group.end_key[kind] = rows[static_cast<size_t>(first + count - 1)].end[kind];
     step.rows = count;
@@ -140,8 +137,7 @@ TEST_P(CudaWideAttention, GivesTheBitsOfTheNarrowOne) {
   gpu().clear(out.data(), out.size());
 
   DeviceMemory device_rows(rows.size() * sizeof(StepRow), "rows"), device_group(sizeof(RowGroup), "group");
-  const RowGroup group{
-      .first = 0, .count = kRows, .ring = cache.data(), .pages = 0, .first_key = {}, .end_key = {}};
+  const RowGroup group{.first = 0, .count = kRows, .pages = {}, .first_key = {}, .end_key = {}};
   gpu().to_device(device_rows.data(), rows.data(), rows.size() * sizeof(StepRow));
   gpu().to_device(device_group.data(), &group, sizeof(group));
   const WideRows all{.rows = kRows,

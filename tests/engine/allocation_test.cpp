@@ -8,8 +8,15 @@
 namespace slip::engine {
 namespace {
 
+// Slabs that were never used before take memory; these were.
+std::unique_ptr<kv::Cache> with_pages(std::unique_ptr<kv::Cache> cache) {
+  cache->reserve(4096);
+  return cache;
+}
+
 TEST(Engine, a_step_that_admits_and_ends_nobody_allocates_nothing) {
   FakeBackend backend(16);
+  with_pages(backend.new_cache());
   Engine engine(backend, {.mixed_prompt_rows = 4});
   size_t tokens = 0, bytes = 0;
   for (int i = 0; i < 4; ++i) {
@@ -41,6 +48,7 @@ TEST(Engine, a_round_of_speculation_allocates_nothing_either) {
     backend.set_taps(std::vector<int>{0, 0});
     FakeAssistant assistant(backend, 0.7, 3);
     FakeBlockDrafter network(backend, 0.8);
+    { const auto one = with_pages(backend.new_cache()), other = with_pages(network.new_cache()); }
     const auto speculator = fake_speculator(
         40, {.fixed = fixed}, std::make_unique<speculate::MtpDrafter>(assistant),
         std::make_unique<speculate::DflashDrafter>(network), std::make_unique<speculate::SuffixDrafter>());

@@ -57,7 +57,7 @@ TEST(Engine, sequences_that_join_and_leave_get_exactly_what_they_get_alone) {
       SCOPED_TRACE(i);
       outs[static_cast<size_t>(i)].expect_equal(alone(varied_request(i)));
     }
-    EXPECT_EQ(engine.scheduler().bytes_in_use(), 0u);
+    EXPECT_EQ(backend.pages().bytes_live(), 0u);
   }
 }
 
@@ -158,7 +158,7 @@ TEST(Engine, cancelling_one_leaves_the_others_untouched) {
   EXPECT_TRUE(whole.text.starts_with(outs[1].text));
   EXPECT_EQ(outs[1].text, text_of(outs[1].tokens));
   EXPECT_TRUE(outs[4].tokens.empty());
-  EXPECT_EQ(engine.scheduler().bytes_in_use(), 0u);
+  EXPECT_EQ(backend.pages().bytes_live(), 0u);
 }
 
 TEST(Engine, a_sink_may_cancel_and_submit) {
@@ -235,11 +235,10 @@ TEST(Engine, a_request_without_text_gets_tokens) {
 TEST(Engine, requests_wait_in_order_while_memory_is_short) {
   FakeBackend backend;
   const size_t page = backend.kv_layout().bytes_at(1);
-  Engine engine(backend, {.cache_bytes = 3 * page});
-  Collected two_pages, four_pages, three_pages, small;
+  Engine engine(backend, {.cache_bytes = 4 * page});
+  Collected two_pages, three_pages, small;
   submit(engine, fake_request(300, 10, 1), two_pages);
-  EXPECT_THROW(submit(engine, fake_request(300, 600, 2), four_pages), Error);
-  submit(engine, fake_request(500, 20, 3), three_pages);
+  submit(engine, fake_request(520, 20, 3), three_pages);
   submit(engine, fake_request(10, 5, 4), small);
   engine.step();
   EXPECT_EQ(engine.running(), 1);
@@ -251,26 +250,50 @@ TEST(Engine, requests_wait_in_order_while_memory_is_short) {
   engine.step();
   EXPECT_EQ(engine.running(), 1);
   EXPECT_EQ(engine.waiting(), 1);
-  EXPECT_EQ(engine.scheduler().bytes_in_use(), 3 * page);
   engine.run_until_done();
+  EXPECT_EQ(backend.pages().bytes_live(), 0u);
   two_pages.expect_equal(alone(fake_request(300, 10, 1)));
-  three_pages.expect_equal(alone(fake_request(500, 20, 3)));
+  three_pages.expect_equal(alone(fake_request(520, 20, 3)));
   small.expect_equal(alone(fake_request(10, 5, 4)));
   EXPECT_GT(small.stats.queued_s, 0);
 }
 
-TEST(Engine, a_request_that_can_never_fit_is_refused_with_both_sizes) {
+TEST(Engine, where_pages_run_out_the_youngest_is_put_aside_and_comes_back_unchanged) {
+  FakeBackend backend;
+  const size_t page = backend.kv_layout().bytes_at(1);
+  Engine engine(backend, {.cache_bytes = 7 * page});
+  std::vector<Collected> outs(4);
+  for (size_t i = 0; i < 4; ++i) submit(engine, fake_request(50, 600, i), outs[i]);
+  engine.run_until_done();
+  EXPECT_EQ(outs[0].stats.preempted, 0);
+  EXPECT_GT(outs[3].stats.preempted, 0);
+  for (size_t i = 0; i < 4; ++i) outs[i].expect_equal(alone(fake_request(50, 600, i)));
+  EXPECT_EQ(backend.pages().bytes_live(), 0u);
+}
+
+TEST(Engine, a_prompt_that_can_never_fit_is_refused_with_both_sizes) {
   FakeBackend backend;
   Engine engine(backend, {.cache_bytes = 2 * backend.kv_layout().bytes_at(1)});
-  Request request = fake_request(300, 300, 1);
+  Request request = fake_request(520, 300, 1);
   request.sink = [](const Delta&) {};
   try {
     engine.submit(std::move(request));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
-    EXPECT_NE(std::string(error.what()).find("600 tokens need a cache of"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("521 tokens need a cache of"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("enough for 512"), std::string::npos);
   }
+}
+
+TEST(Engine, a_text_ends_where_all_pages_are_its_own_and_full) {
+  FakeBackend backend;
+  Engine engine(backend, {.cache_bytes = 2 * backend.kv_layout().bytes_at(1)});
+  Collected out;
+  submit(engine, fake_request(300, 300, 1), out);
+  engine.run_until_done();
+  EXPECT_EQ(out.finish, FinishReason::kContext);
+  EXPECT_EQ(out.tokens.size(), 212u);
 }
 
 TEST(Engine, a_text_being_written_gets_a_token_in_every_step_while_a_long_prompt_is_read) {

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/noise.h"
 #include "engine/request.h"
+#include "kv/host_pages.h"
 #include "sample/sampler.h"
 #include "support/best_tokens.h"
 
@@ -79,7 +80,7 @@ class FakeBackend final : public backend::Backend {
         config_(std::move(config)),
         max_rows_(max_rows),
         layout_(config_, kv::Storage::kF32, max_rows),
-        pool_(layout_.global_page_bytes()),
+        classes_(kv::add_classes(pool_, layout_)),
         logits_(static_cast<size_t>(max_rows) * static_cast<size_t>(config_.vocab)),
         best_(static_cast<size_t>(max_rows)),
         hidden_(static_cast<size_t>(max_rows) * 4) {}
@@ -88,13 +89,14 @@ class FakeBackend final : public backend::Backend {
   int max_rows() const override { return max_rows_; }
   std::unique_ptr<kv::Cache> new_cache() override {
     if (before_new_cache) before_new_cache();
-    return std::make_unique<kv::Cache>(layout_, pool_);
+    return std::make_unique<kv::Cache>(layout_, pool_, classes_);
   }
   size_t streamed_bytes() const override { return 1; }
   size_t resident_bytes() const override { return 1; }
   double measure_read_bandwidth() override { return 1; }
   std::string description() const override { return "fake"; }
   const kv::Layout& kv_layout() const override { return layout_; }
+  kv::PagePool& pages() override { return pool_; }
 
   int order() const { return order_; }
   void set_taps(std::span<const int> layers) override {
@@ -109,8 +111,8 @@ class FakeBackend final : public backend::Backend {
     rows += static_cast<int>(batch.rows.size());
     int outputs = 0;
     for (const backend::Row& row : batch.rows) {
-      kv::Cache& cache = *batch.sequences[static_cast<size_t>(row.sequence)];
-      std::memcpy(cache.slot(0, 0, 0, row.position), &row.token, sizeof(row.token));
+      const kv::Cache& cache = *batch.sequences[static_cast<size_t>(row.sequence)];
+      std::memcpy(kv::HostPages(cache).slot(0, 0, 0, row.position), &row.token, sizeof(row.token));
       if (row.output) compute(cache, row, outputs++);
     }
     for (size_t i = 0; tap_floats_ > 0 && i < batch.rows.size(); ++i) {
@@ -151,10 +153,11 @@ class FakeBackend final : public backend::Backend {
   }
 
   void compute(const kv::Cache& cache, const backend::Row& row, int output) {
+    const kv::HostPages pages(cache);
     uint64_t state = kFakeStart;
     for (int position = 0; position <= row.position; ++position) {
       int token;
-      std::memcpy(&token, cache.slot(0, 0, 0, position), sizeof(token));
+      std::memcpy(&token, pages.slot(0, 0, 0, position), sizeof(token));
       state = fake_next(state, token, order_);
     }
     fake_hidden(state, hidden_.data() + output * 4);
@@ -169,7 +172,8 @@ class FakeBackend final : public backend::Backend {
   model::Config config_;
   int max_rows_;
   kv::Layout layout_;
-  kv::PagePool pool_;
+  kv::PagePool pool_{kv::host_memory(), 1};  // slabs of a page, for tests with little memory
+  kv::PageClasses classes_;
   std::vector<float> logits_;
   std::vector<BestTokens> best_;
   std::vector<float> hidden_;

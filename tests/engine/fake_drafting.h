@@ -114,12 +114,13 @@ class FakeAssistant final : public backend::Assistant {
 /// Guesses what greedy decoding would write.
 class FakeBlockDrafter final : public backend::BlockDrafter {
  public:
-  FakeBlockDrafter(const FakeBackend& target, double right, int block = 8, int max_rows = 32)
+  FakeBlockDrafter(FakeBackend& target, double right, int block = 8, int max_rows = 32)
       : order_(target.order()),
         right_(right),
         max_rows_(max_rows),
         layout_(target.config(), kv::Storage::kF32, max_rows),
-        pool_(layout_.global_page_bytes()) {
+        pool_(target.pages()),
+        classes_(kv::add_classes(pool_, layout_)) {
     config_.text = target.config();
     config_.block = block;
     config_.taps = {0, 0};
@@ -130,7 +131,9 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
   const model::DflashConfig& config() const override { return config_; }
   int max_rows() const override { return max_rows_; }
   const kv::Layout& kv_layout() const override { return layout_; }
-  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pool_); }
+  std::unique_ptr<kv::Cache> new_cache() override {
+    return std::make_unique<kv::Cache>(layout_, pool_, classes_);
+  }
   size_t streamed_bytes() const override { return 1; }
   size_t resident_bytes() const override { return 1; }
 
@@ -144,7 +147,7 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
         const float* taps = rows.taps + i * 8;
         const int position = rows.cache->length() + i, token = static_cast<int>(taps[0]);
         EXPECT_EQ(position, static_cast<int>(taps[1]));
-        std::memcpy(rows.cache->slot(0, 0, 0, position), &token, sizeof(token));
+        std::memcpy(kv::HostPages(*rows.cache).slot(0, 0, 0, position), &token, sizeof(token));
       }
       rows.cache->commit(rows.count);
     }
@@ -161,7 +164,7 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
       uint64_t state = kFakeStart;
       for (int position = 0; position < block.cache->length(); ++position) {
         int token;
-        std::memcpy(&token, block.cache->slot(0, 0, 0, position), sizeof(token));
+        std::memcpy(&token, kv::HostPages(*block.cache).slot(0, 0, 0, position), sizeof(token));
         state = fake_next(state, token, order_);
       }
       state = fake_next(state, block.anchor, order_);
@@ -189,7 +192,8 @@ class FakeBlockDrafter final : public backend::BlockDrafter {
   double right_;
   int max_rows_;
   kv::Layout layout_;
-  kv::PagePool pool_;
+  kv::PagePool& pool_;
+  const kv::PageClasses classes_;
   std::vector<float> logits_;
   std::vector<BestTokens> best_;
 };
@@ -204,7 +208,6 @@ class ScriptedDrafter final : public speculate::Drafter {
   const char* name() const override { return "scripted"; }
   speculate::Effort effort() const override { return effort_; }
   int most_drafts() const override { return speculate::kMostDepth; }
-  size_t bytes_at(int) const override { return 0; }
   void begin(const speculate::SequenceView&) override {}
   void propose(std::span<speculate::Proposal> proposals) override {
     for (speculate::Proposal& proposal : proposals) {

@@ -169,6 +169,7 @@ class ForgingBackend final : public backend::Backend {
   const model::Config& config() const override { return inner_.config(); }
   int max_rows() const override { return inner_.max_rows(); }
   const kv::Layout& kv_layout() const override { return inner_.kv_layout(); }
+  kv::PagePool& pages() override { return inner_.pages(); }
   std::unique_ptr<kv::Cache> new_cache() override { return inner_.new_cache(); }
   size_t streamed_bytes() const override { return 1; }
   size_t resident_bytes() const override { return 1; }

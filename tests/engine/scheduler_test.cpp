@@ -11,7 +11,7 @@ namespace slip::engine {
 namespace {
 
 Scheduler::Limits limits(int step_rows) {
-  return {.step_rows = step_rows, .sequence_rows = step_rows, .sequences = step_rows, .bytes = 100};
+  return {.step_rows = step_rows, .sequence_rows = step_rows, .sequences = step_rows};
 }
 
 struct Granted {
@@ -106,7 +106,7 @@ TEST(Scheduler, every_step_is_within_budget_and_leaves_nobody_out) {
     auto roll = [&, count = uint64_t{0}](uint64_t sides) mutable {
       return static_cast<int>(keyed_bits(round, count++) % sides);
     };
-    Scheduler::Limits some{.step_rows = 1 + roll(40), .sequence_rows = 1, .bytes = 1};
+    Scheduler::Limits some{.step_rows = 1 + roll(40), .sequence_rows = 1};
     const Budget budget{.prompt_rows = 1 + roll(20)};
     some.sequence_rows = 1 + roll(static_cast<uint64_t>(some.step_rows));
     some.sequences = 1 + roll(static_cast<uint64_t>(some.step_rows));
@@ -123,19 +123,6 @@ TEST(Scheduler, every_step_is_within_budget_and_leaves_nobody_out) {
       ASSERT_LE(rows[i], std::min(some.sequence_rows, needs[i].known));
     }
   }
-}
-
-TEST(Scheduler, admits_within_bytes_and_places_and_takes_nothing_when_it_says_no) {
-  Scheduler scheduler({.step_rows = 2, .sequence_rows = 2, .sequences = 2, .bytes = 100});
-  EXPECT_FALSE(scheduler.can_ever_admit(101));
-  EXPECT_TRUE(scheduler.can_ever_admit(100));
-  EXPECT_TRUE(scheduler.admit(60));
-  EXPECT_FALSE(scheduler.admit(41));
-  EXPECT_EQ(scheduler.bytes_in_use(), 60u);
-  EXPECT_TRUE(scheduler.admit(40));
-  EXPECT_FALSE(scheduler.admit(0));
-  scheduler.release(60);
-  EXPECT_TRUE(scheduler.admit(60));
 }
 
 }  // namespace

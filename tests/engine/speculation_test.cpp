@@ -2,6 +2,9 @@
 // That the output is the same is identity_test.cpp's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include <numeric>
 
 #include "engine/engine.h"
@@ -166,17 +169,137 @@ TEST(Speculation, cancelling_between_rounds_leaves_the_others_untouched) {
   }
 }
 
-TEST(Speculation, memory_of_drafters_counts_at_admission) {
+TEST(Speculation, pages_of_drafters_count) {
   FakeBackend backend;
+  backend.set_taps(std::vector<int>{0, 0});
   FakeBlockDrafter network(backend, 1);
   const auto speculator = fake_speculator(40, {}, std::make_unique<speculate::DflashDrafter>(network),
                                           std::make_unique<speculate::SuffixDrafter>());
-  const size_t own = backend.kv_layout().bytes_at(20), theirs = speculator->bytes_at(20);
+  const size_t own = backend.kv_layout().bytes_at(300), theirs = network.kv_layout().bytes_at(300);
   EXPECT_GT(theirs, 0u);
-  Request request = fake_request(10, 10, 1);
+  Request request = fake_request(299, 10, 1);
   request.sink = [](const Delta&) {};
   Engine tight(backend, {.cache_bytes = own + theirs - 1}, speculator.get());
   EXPECT_THROW(tight.submit(std::move(request)), Error);
+}
+
+bool is_nan(float value) {
+  return std::isnan(value);
+}
+
+// The youngest loses its pages at every step number in turn, with and without drafters that keep caches.
+TEST(Speculation, being_put_aside_at_any_step_cannot_be_seen) {
+  for (const int depth : {0, 4}) {
+    std::vector<Collected> undisturbed;
+    for (int at = -1; at < 50; ++at) {
+      FakeBackend backend(24);
+      backend.set_taps(std::vector<int>{0, 0});
+      FakeBlockDrafter network(backend, 0.7);
+      const auto speculator =
+          fake_speculator(40, {.fixed = depth}, std::make_unique<speculate::DflashDrafter>(network),
+                          std::make_unique<speculate::SuffixDrafter>());
+      Engine engine(backend, {}, speculator.get());
+      std::vector<Collected> outs(3);
+      for (size_t i = 0; i < 3; ++i) {
+        Request request = fake_request(30 + static_cast<int>(i), 40, i);
+        request.prompt_logprobs = i == 1 ? 2 : -1;
+        request.sampling.frequency_penalty = i == 2 ? 0.5f : 0;
+        request.sink = outs[i].sink();
+        engine.submit(std::move(request));
+      }
+      bool forced = false;
+      for (int step = 0; engine.step(); ++step) {
+        if (step != at || engine.running() == 0) continue;
+        engine.put_aside_youngest();
+        forced = true;
+      }
+      EXPECT_TRUE(at < 0 || at > 8 || forced);
+      // The first token of a prompt has no probability, and what is no number equals nothing.
+      for (Collected& out : outs) std::replace_if(out.logprobs.begin(), out.logprobs.end(), is_nan, 0.0f);
+      if (at < 0) undisturbed = outs;
+      int preempted = 0;
+      for (size_t i = 0; i < 3; ++i) {
+        outs[i].expect_equal(undisturbed[i]);
+        preempted += outs[i].stats.preempted;
+      }
+      EXPECT_EQ(preempted, forced ? 1 : 0) << at;
+      EXPECT_EQ(backend.pages().bytes_live(), 0u);
+      EXPECT_TRUE(speculator->failures().empty());
+    }
+  }
+}
+
+TEST(Speculation, where_pages_run_out_drafters_keep_their_context) {
+  FakeBackend backend(24);
+  backend.set_taps(std::vector<int>{0, 0});
+  FakeBlockDrafter network(backend, 1);
+  const auto speculator =
+      fake_speculator(40, {.fixed = 4}, std::make_unique<speculate::DflashDrafter>(network));
+  const size_t pages = backend.kv_layout().bytes_at(1) + network.kv_layout().bytes_at(1);
+  Engine engine(backend, {.cache_bytes = 7 * pages}, speculator.get());
+  std::vector<Collected> outs(4);
+  for (size_t i = 0; i < 4; ++i) {
+    Request request = fake_request(100, 400, i);
+    request.sampling.temperature = 0;
+    request.sink = outs[i].sink();
+    engine.submit(std::move(request));
+  }
+  engine.run_until_done();
+  int preempted = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(outs[i].tokens.size(), 400u);
+    preempted += outs[i].stats.preempted;
+    // Every guess is right, so a sequence that always has some writes five tokens a round.
+    EXPECT_LT(outs[i].stats.speculation.rounds, 400 / 5 + 10) << i;
+  }
+  EXPECT_GT(preempted, 0);
+  EXPECT_EQ(backend.pages().bytes_live(), 0u);
+}
+
+TEST(Speculation, with_more_sequences_than_told_nobody_guesses_and_nobody_can_tell) {
+  for (const int bound : {0, 1, 2, 3}) {
+    FakeBackend backend;
+    FakeAssistant assistant(backend, 1);
+    const auto speculator =
+        fake_speculator(40, {.fixed = 4}, std::make_unique<speculate::MtpDrafter>(assistant));
+    Engine engine(backend, {.sequences = 4, .draft_sequences = bound}, speculator.get());
+    std::vector<Collected> outs(3);
+    for (size_t i = 0; i < 3; ++i) {
+      Request request = fake_request(5, 12 + 12 * static_cast<int>(i), i);
+      request.sink = outs[i].sink();
+      engine.submit(std::move(request));
+    }
+    int crowded = 0;
+    while (engine.step()) {
+      if (engine.running() > bound && bound > 0) crowded = assistant.steps;
+    }
+    EXPECT_EQ(crowded, 0) << "guesses while more than " << bound << " decode";
+    EXPECT_GT(assistant.steps, 0) << "the last one is alone in the end";
+    for (size_t i = 0; i < 3; ++i) {
+      const Request request = fake_request(5, 12 + 12 * static_cast<int>(i), i);
+      EXPECT_EQ(outs[i].tokens, generate_plainly(request.prompt, request.sampling, request.max_tokens));
+    }
+  }
+}
+
+TEST(Engine, steps_are_counted_by_their_size) {
+  FakeBackend backend(64);
+  Engine engine(backend);
+  Request request = fake_request(60, 5, 1);
+  request.sink = [](const Delta&) {};
+  engine.submit(std::move(request));
+  engine.run_until_done();
+  const StepSizes sizes = engine.load().sizes;
+  EXPECT_EQ(sizes.tokens, 65u);
+  EXPECT_EQ(sizes.steps[0], 4u) << "of one token";
+  EXPECT_EQ(sizes.steps[4], 1u) << "33 to 64: the prompt and the first token";
+}
+
+TEST(Engine, the_longest_request_is_one_that_would_be_taken) {
+  FakeBackend backend;
+  const int context = backend.config().max_positions;
+  EXPECT_EQ(Engine(backend).longest(), context);
+  EXPECT_LT(Engine(backend, {.context = 20}).longest(), 21);
 }
 
 TEST(Speculation, guesses_and_prompts_share_a_narrow_step) {
@@ -216,7 +339,7 @@ TEST(Engine, an_error_at_admission_keeps_its_kind) {
   EXPECT_EQ(kind_of([] { fail(ErrorKind::kOutOfMemory, "no room"); }), ErrorKind::kOutOfMemory);
   EXPECT_EQ(kind_of([] { throw std::bad_alloc(); }), ErrorKind::kOutOfMemory);
   EXPECT_EQ(kind_of([] { throw std::runtime_error("odd"); }), ErrorKind::kRuntime);
-  EXPECT_EQ(engine.scheduler().bytes_in_use(), 0u);
+  EXPECT_EQ(backend.pages().bytes_live(), 0u);
 }
 
 }  // namespace

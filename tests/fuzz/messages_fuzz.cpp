@@ -6,6 +6,7 @@
 #include "fuzz/target.h"
 #include "text/chat.h"
 #include "text/conversation.h"
+#include "text/json_slices.h"
 
 namespace {
 
@@ -54,6 +55,17 @@ void check_prompt(const std::vector<PromptPart>& prompt) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const json request = json::parse(data, data + size, nullptr, false);
   if (!request.is_object()) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const char* key : {"messages", "tools"}) {
+    const std::string_view slice = slip::text::member_slice(text, key);
+    fuzz_check(slice.empty() != request.contains(key));
+    if (!slice.empty()) fuzz_check(json::parse(slice) == request[key]);
+    try {
+      slip::text::parse_messages(slice);
+      slip::text::parse_tools(slice);
+    } catch (const slip::Error&) {
+    }
+  }
   const auto list = [&](const char* key) { return request.contains(key) ? request[key] : json(); };
   try {
     const Conversation conversation{.turns = slip::text::read_messages(list("messages")),

@@ -1,12 +1,12 @@
 // Random staging, writing, committing, rejecting and going back against a plain vector per layer. Lengths to
-// go back to are drawn around the edge of what the ring still holds.
+// go back to are drawn around the edge of what sliding layers still hold.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
 #include "base/noise.h"
-#include "kv/cache.h"
+#include "kv/host_pages.h"
 #include "support/rounds.h"
 #include "synth/shapes.h"
 
@@ -18,12 +18,11 @@ class Fuzzed {
   Fuzzed(int window, int most_rows, uint64_t seed)
       : config_(config_of(window)),
         layout_(config_, Storage::kF32, most_rows),
-        pool_(layout_.global_page_bytes()),
-        cache_(layout_, pool_),
+        cache_(layout_, pool_, add_classes(pool_, layout_)),
         window_(window),
         most_rows_(most_rows),
         seed_(seed) {
-    cache_.reserve(kPositions);
+    pool_.poison_new_pages(true);
     for (int layer = 0; layer < config_.layer_count(); ++layer) {
       if (layout_.layers()[static_cast<size_t>(layer)].owned) layers_.push_back(layer);
     }
@@ -43,7 +42,6 @@ class Fuzzed {
         write(layers_[i], cache_.length() + row, value);
       }
     }
-    written_ = std::max(written_, cache_.length() + rows);
     // Before the commit, as attention reads: the first row sees window - 1 positions behind itself.
     check(cache_.length() + rows);
     cache_.commit(draw(3) == 0 ? draw(rows + 1) : rows);
@@ -61,11 +59,10 @@ class Fuzzed {
   }
   int draw(int limit) { return static_cast<int>(keyed_bits(seed_, draws_++) % static_cast<uint64_t>(limit)); }
 
-  // The shortest length to which the ring can go back: the oldest key a row there sees must not have been
-  // overwritten by the newest position ever written.
+  // The shortest length to go back to: the oldest key a row there sees must not have been given back.
   int shortest() const {
-    const int oldest_kept = written_ - layout_.ring_pages() * kPagePositions;
-    return oldest_kept <= 0 ? 0 : std::min(cache_.length(), oldest_kept + window_ - 1);
+    const auto oldest = static_cast<int>(cache_.first_page(model::LayerKind::kSliding)) * kPagePositions;
+    return oldest == 0 ? 0 : std::min(cache_.length(), oldest + window_ - 1);
   }
 
   void go_back() {
@@ -73,29 +70,26 @@ class Fuzzed {
     const int span = cache_.length() - least;
     const int length = least + (draw(2) == 0 ? std::min(draw(3), span) : draw(span + 1));
     cache_.truncate(length);
-    if (cache_.length() + most_rows_ >= kPositions) {
-      cache_.truncate(0);
-      written_ = 0;
-    }
+    if (cache_.length() + most_rows_ >= kPositions) cache_.truncate(0);
     for (auto& values : expected_) values.resize(static_cast<size_t>(cache_.length()));
   }
 
   void write(int layer, int position, float value) {
     for (int part = 0; part < layout_.layers()[static_cast<size_t>(layer)].parts; ++part) {
       const float stored = value + static_cast<float>(part) * 0.5f;
-      std::memcpy(cache_.slot(layer, part, 0, position), &stored, sizeof(stored));
+      std::memcpy(HostPages(cache_).slot(layer, part, 0, position), &stored, sizeof(stored));
     }
   }
 
   void check(int end) {
     for (size_t i = 0; i < layers_.size(); ++i) {
       const LayerLayout& layer = layout_.layers()[static_cast<size_t>(layers_[i])];
-      const int first = layer.ring ? std::max(0, cache_.length() - window_ + 1) : 0;
-      const int stride = layer.ring ? 1 : 1 + draw(17);
+      const int first = layer.sliding ? std::max(0, cache_.length() - window_ + 1) : 0;
+      const int stride = layer.sliding ? 1 : 1 + draw(17);
       for (int position = first; position < end; position += stride) {
         for (int part = 0; part < layer.parts; ++part) {
           float value;
-          std::memcpy(&value, cache_.slot(layers_[i], part, 0, position), sizeof(value));
+          std::memcpy(&value, HostPages(cache_).slot(layers_[i], part, 0, position), sizeof(value));
           ASSERT_EQ(value, expected_[i][static_cast<size_t>(position)] + static_cast<float>(part) * 0.5f)
               << "layer " << layers_[i] << " part " << part << " position " << position << " length "
               << cache_.length() << " window " << window_ << " rows " << most_rows_;
@@ -110,7 +104,6 @@ class Fuzzed {
   Cache cache_;
   int window_, most_rows_;
   uint64_t seed_, draws_ = 0, next_ = 1;
-  int written_ = 0;  // positions [0, written_) were written at some time
   std::vector<int> layers_;
   std::vector<std::vector<float>> expected_;  // [layer][position]
 };

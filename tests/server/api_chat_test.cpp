@@ -1,4 +1,6 @@
 // Chat: the same message, streamed and whole, however the model's tokens come.
+#include <set>
+
 #include "server/api_fixture.h"
 
 namespace slip::server::api {
@@ -210,6 +212,20 @@ TEST(Chat, users_7_max_tokens_is_clamped_and_a_long_prompt_is_refused_with_exact
   EXPECT_EQ(refused->body()["error"]["message"], "prompt is too long: 64 tokens > 63 maximum");
 }
 
+TEST(Chat, users_7_the_room_is_that_of_the_caches_where_they_are_smaller_than_the_context) {
+  Server server;
+  server.replies.longest_size = 40;
+  server.says("hello");
+  const int tokens = server.ask("/tokenize", {{"messages", chat()["messages"]}})->body()["count"].get<int>();
+  EXPECT_EQ(server.ask(kChat, chat({{"max_tokens", 500}}))->status(), 200);
+  EXPECT_EQ(server.replies.last_max_tokens, 40 - tokens);
+  const auto refused =
+      server.ask(kChat, chat({{"messages", {{{"role", "user"}, {"content", std::string(60, 'x')}}}}}));
+  EXPECT_EQ(refused->status(), 400);
+  EXPECT_NE(refused->body()["error"]["message"].get<std::string>().find("tokens > 39 maximum"),
+            std::string::npos);
+}
+
 TEST(Chat, the_end_of_the_room_is_a_length) {
   Server server;
   server.says("hello world");
@@ -384,6 +400,115 @@ TEST(Chat, media_in_tool_results_become_a_word) {
   ASSERT_EQ(got->status(), 200) << got->text();
   EXPECT_NE(got->body()["prompt"].get<std::string>().find("[image: this server cannot see]"),
             std::string::npos);
+}
+
+/// An agent's conversation: a system message in the middle, a chain of calls with thoughts, more questions.
+json agent_messages() {
+  json messages =
+      json::parse(R"([{"role": "system", "content": "be brief"}, {"role": "user", "content": "do it"},
+      {"role": "system", "content": "agents and skills"}])");
+  for (int round = 0; round < 3; ++round) {
+    const std::string id = "c" + std::to_string(round);
+    messages.push_back(
+        {{"role", "assistant"},
+         {"content", round == 1 ? json("i go on") : json()},
+         {"reasoning_content", "thought " + id},
+         {"tool_calls",
+          {{{"id", id},
+            {"type", "function"},
+            {"function", {{"name", "get_weather"}, {"arguments", R"({"city": "a", "days": 2})"}}}}}}});
+    messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", "result " + id}});
+  }
+  return messages;
+}
+
+std::vector<int> prompt_tokens(Server& server, const json& messages, const json& more) {
+  json body{{"messages", messages}, {"tools", weather_tools()}};
+  body.update(more);
+  const auto got = server.ask("/tokenize", body);
+  EXPECT_EQ(got->status(), 200) << got->text();
+  return got->body()["tokens"].get<std::vector<int>>();
+}
+
+TEST(Chat, users_4_each_round_of_a_tool_chain_begins_with_the_tokens_of_the_round_before) {
+  Server server;
+  const json messages = agent_messages();
+  for (const bool thinking : {false, true}) {
+    std::vector<int> before;
+    for (size_t count = 3; count <= messages.size(); count += 2) {
+      const json so_far(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+      const auto whole = prompt_tokens(server, so_far, {{"reasoning_effort", thinking ? "high" : "none"}});
+      EXPECT_GE(whole.size(), before.size());
+      EXPECT_TRUE(std::equal(before.begin(), before.end(), whole.begin()))
+          << "round with " << count << " messages rewrites history";
+      before =
+          prompt_tokens(server, so_far,
+                        {{"reasoning_effort", thinking ? "high" : "none"}, {"add_generation_prompt", false}});
+    }
+  }
+  const std::string prompt =
+      server.ask("/apply-template", {{"messages", messages}, {"tools", weather_tools()}})->body()["prompt"];
+  EXPECT_LT(prompt.find("do it"), prompt.find("agents and skills")) << "in its place";
+  EXPECT_LT(prompt.find("agents and skills"), prompt.find("result c0"));
+}
+
+TEST(Chat, users_6_marks_for_caches_and_unknown_fields_change_no_token) {
+  Server server;
+  json marked = agent_messages();
+  for (json& message : marked) {
+    if (message["content"].is_string())
+      message["content"] = {{{"type", "text"}, {"text", message["content"]}}};
+  }
+  const auto plain = prompt_tokens(server, marked, json::object());
+  for (json& message : marked) {
+    for (json& part : message["content"]) part["cache_control"] = {{"type", "ephemeral"}};
+    message["cache_control"] = {{"type", "ephemeral"}};
+    message["id"] = "msg_1";
+  }
+  const json more{
+      {"metadata", {{"user_id", "{\"device\": 1}"}}},
+      {"context_management", {{"edits", {{{"type", "clear_thinking_20251015"}, {"keep", "all"}}}}}},
+      {"store", false},
+      {"prompt_cache_key", "thread"},
+      {"safety_identifier", "x"},
+      {"service_tier", "auto"},
+      {"verbosity", "low"}};
+  EXPECT_EQ(prompt_tokens(server, marked, more), plain);
+}
+
+TEST(Chat, users_18_a_call_has_index_id_type_and_name_in_its_first_delta_and_nowhere_else) {
+  Server server;
+  server.says(
+      "<|tool_call>call:get_weather{city:<|\"|>a<|\"|>}<tool_call|><|tool_call>call:ping{}<tool_call|>");
+  const auto stream = server.ask(kChat, chat({{"stream", true}, {"tools", weather_tools()}}));
+  std::map<int, std::string> arguments;
+  std::set<std::string> ids;
+  for (const json& event : stream->events()) {
+    if (!event.is_object() || event["choices"].empty()) continue;
+    for (const json& call : event["choices"][0]["delta"].value("tool_calls", json::array())) {
+      const int index = call.at("index");
+      if (!arguments.contains(index)) {
+        EXPECT_EQ(call.at("type"), "function");
+        EXPECT_EQ(call.at("function").at("name"), index == 0 ? "get_weather" : "ping");
+        EXPECT_TRUE(ids.insert(call.at("id").get<std::string>()).second) << "ids are not given twice";
+        EXPECT_NE(call["id"], "");
+      } else {
+        EXPECT_FALSE(call.contains("id") || call.contains("type") || call["function"].contains("name"));
+      }
+      arguments[index] += call["function"].value("arguments", "");
+    }
+  }
+  EXPECT_EQ(arguments, (std::map<int, std::string>{{0, R"({"city":"a"})"}, {1, "{}"}}));
+}
+
+TEST(Chat, users_26_usage_counts_cached_tokens_and_timings_count_guesses) {
+  Server server;
+  server.says("abc");
+  const json body = server.ask(kChat, chat())->body();
+  EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  for (const char* field :
+       {"draft_n", "draft_n_accepted", "acceptance", "queue_ms", "prompt_ms", "tokens_per_pass"})
+    EXPECT_TRUE(body["timings"].contains(field)) << field;
 }
 
 TEST(Chat, tool_choice_none_takes_the_tools_away) {

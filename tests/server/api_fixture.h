@@ -168,6 +168,7 @@ class ScriptedReplies final : public ReplySource {
     std::vector<size_t> steps = {};  // tokens of each step; beyond them one at a time
     size_t pause_at = ~size_t{0};    // waits there for go_on()
     size_t fail_at = ~size_t{0};     // ends there with an error
+    std::chrono::milliseconds step_time{0}, prompt_time{0};
   };
 
   ScriptedReplies() : thread_([this] { loop(); }) {}
@@ -206,7 +207,8 @@ class ScriptedReplies final : public ReplySource {
     run->text = std::make_unique<engine::ReplyText>(std::move(request.reply), request.stop_strings);
     run->request = std::move(request);
     run->id = next_++;
-    run->script = script_;
+    run->script = choose ? choose(run->request) : script_;
+    run->next = Clock::now() + run->script.prompt_time;
     const uint64_t id = run->id;
     runs_.push_back(std::move(run));
     changed_.notify_all();
@@ -225,9 +227,13 @@ class ScriptedReplies final : public ReplySource {
     return now;
   }
   int context() const override { return context_size; }
+  int longest() const override { return longest_size > 0 ? longest_size : context_size; }
 
   // To be set before, and looked at after.
+  /// What is said to whom; without it the script.
+  std::function<Script(const engine::Request&)> choose;
   int context_size = 512;
+  int longest_size = 0;  // where the caches are smaller than the context
   engine::Load load_now{
       .sequences = 4, .cache_bytes = 1000, .free_bytes = 250, .prompt_rate = 100, .decode_rate = 50};
   std::string refusal;
@@ -240,6 +246,7 @@ class ScriptedReplies final : public ReplySource {
   sample::Options last_sampling;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Run {
     uint64_t id = 0;
     engine::Request request;
@@ -248,18 +255,26 @@ class ScriptedReplies final : public ReplySource {
     engine::Stats stats;
     size_t at = 0, step = 0;
     bool scored = false;
+    Clock::time_point next = {};
   };
 
   void loop() {
     std::unique_lock lock(mutex_);
     while (!stop_) {
       std::vector<Run*> ready;
+      const Clock::time_point now = Clock::now();
+      Clock::time_point soonest = now + std::chrono::hours(1);
       for (const auto& run : runs_) {
         const bool cancelled = std::find(cancelled_.begin(), cancelled_.end(), run->id) != cancelled_.end();
-        if (cancelled || !paused_ || run->at < run->script.pause_at) ready.push_back(run.get());
+        if (!cancelled && paused_ && run->at >= run->script.pause_at) continue;
+        if (cancelled || run->next <= now) {
+          ready.push_back(run.get());
+        } else {
+          soonest = std::min(soonest, run->next);
+        }
       }
       if (ready.empty()) {
-        changed_.wait(lock);
+        changed_.wait_until(lock, soonest);
         continue;
       }
       for (Run* run : ready) {
@@ -276,6 +291,7 @@ class ScriptedReplies final : public ReplySource {
   bool step(Run& run, bool cancelled) {
     if (cancelled) return end(run, engine::FinishReason::kCancelled);
     if (!run.scored) score_prompt(run);
+    run.next = Clock::now() + run.script.step_time;
     const size_t wide = run.step < run.script.steps.size() ? run.script.steps[run.step] : 1;
     ++run.step;
     for (size_t i = 0; i < wide; ++i) {

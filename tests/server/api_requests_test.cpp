@@ -1,4 +1,5 @@
 // Bad inputs: each gets its 4xx and an error object that names the field; none crashes, hangs, or is answered anyway.
+#include "server/api/chat_request.h"
 #include "server/api/thinking.h"
 #include "server/api/tool_types.h"
 #include "server/api_fixture.h"
@@ -22,6 +23,22 @@ void expect_refusal(Server& server, const std::string& path, const std::string& 
   if (!field.empty()) {
     EXPECT_EQ(answer["error"]["param"], field) << shown << "\n" << answer["error"]["message"];
   }
+}
+
+TEST(Requests, templates_see_messages_and_tools_as_they_were_sent) {
+  const std::string message = R"({"zeal": 2.0, "role": "user", "content": "a"})";
+  const std::string tool = R"({"type": "function", "function": {"strict": true, "name": "f"}})";
+  const std::string body = R"({"messages": [)" + message + R"(, {"role": "assistant", "content":
+    [{"type": "refusal", "refusal": "no"}]}], "tools": [)" +
+                           tool + R"(], "chat_template_kwargs": {"preserve_thinking": true}})";
+  const ChatRequest request = read_chat(json::parse(body), 100, body);
+  EXPECT_EQ(request.conversation.turns.at(0).source, message);
+  EXPECT_EQ(request.conversation.turns.at(1).source,
+            R"({"content":[{"text":"no","type":"text"}],"role":"assistant"})")
+      << "what the server put into other words is not as it was sent";
+  EXPECT_EQ(request.conversation.tools.at(0).source, tool);
+  EXPECT_EQ(request.options.more, R"({"preserve_thinking": true})");
+  EXPECT_FALSE(request.options.thinking.has_value());
 }
 
 TEST(Requests, bodies_that_are_no_json_are_refused) {

@@ -1,5 +1,8 @@
 // The service around the replies: routes, names, who comes in, streams in time, clients that leave, the way down.
+#include <filesystem>
+
 #include "server/api_fixture.h"
+#include "synth/writer.h"
 
 namespace slip::server::api {
 namespace {
@@ -386,6 +389,7 @@ TEST(Service, users_26_metrics_have_vllms_names_and_count) {
                              "vllm:request_params_n histogram",
                              "vllm:iteration_tokens_total histogram",
                              "vllm:request_prefill_kv_computed_tokens histogram",
+                             "process_resident_memory_bytes gauge",
                              "slipstream_build_info gauge"}) {
     EXPECT_NE(text.find("# TYPE " + std::string(family)), std::string::npos) << family;
   }
@@ -407,6 +411,37 @@ TEST(Service, users_26_metrics_have_vllms_names_and_count) {
   EXPECT_NE(text.find("num_gpu_blocks=\"0\""), std::string::npos);
 }
 
+TEST(Service, users_26_steps_are_counted_by_their_tokens) {
+  Server server;
+  server.replies.load_now.sizes.add(60);
+  server.replies.load_now.sizes.add(1);
+  const auto text = [&] { return server.send("GET", "/metrics")->text(); };
+  const auto has = [&](const std::string& series, const std::string& value) {
+    return text().find("\nvllm:iteration_tokens_total" + series + " " + value + "\n") != std::string::npos;
+  };
+  const std::string labels = "{engine=\"0\",model_name=\"" + server.service->model_id() + "\"";
+  EXPECT_TRUE(has("_count" + labels + "}", "2")) << text();
+  EXPECT_TRUE(has("_sum" + labels + "}", "61")) << "asked twice, counted once";
+  EXPECT_TRUE(has("_bucket" + labels + ",le=\"32\"}", "1"));
+  server.replies.load_now.sizes.add(10000);
+  EXPECT_TRUE(has("_sum" + labels + "}", "10061"));
+}
+
+TEST(Service, refusals_of_the_http_layer_are_counted_and_told_of) {
+  Server server;
+  server.service->note_refused({.id = "req-9",
+                                .method = "POST",
+                                .path = "/secret",
+                                .peer = "127.0.0.1:1",
+                                .refusal = {401, "invalid_api_key", "no"}});
+  EXPECT_NE(server.send("GET", "/metrics")
+                ->text()
+                .find("slipstream_http_requests_total{route=\"refused\",status=\"401\"} 1\n"),
+            std::string::npos);
+  ASSERT_EQ(server.log().size(), 1u);
+  EXPECT_EQ(server.log()[0], "req-9 refused 401 error invalid_api_key");
+}
+
 TEST(Service, props_say_what_really_runs) {
   Server server;
   const json props = server.send("GET", "/props")->body();
@@ -414,6 +449,32 @@ TEST(Service, props_say_what_really_runs) {
                             "default_generation_settings"})
     EXPECT_TRUE(props.contains(field)) << field;
   EXPECT_EQ(props["weights"]["fingerprint"].get<std::string>().size(), 32u);
+  EXPECT_EQ(props["kv"]["bytes"], 1000);
+  EXPECT_EQ(props["kv"]["longest_request"], 512);
+}
+
+TEST(Service, numbers_are_written_as_people_write_them) {
+  for (const float value : {0.95f, 1.0f, 0.1f, -0.30000001f, 1e-7f, 3.4e38f, 0.0f})
+    EXPECT_EQ(static_cast<float>(shortest(value)), value);
+  EXPECT_EQ(to_text({{"top_p", shortest(0.95f)}, {"t", shortest(1.0f)}}), R"({"top_p":0.95,"t":1.0})");
+}
+
+TEST(Service, clients_learn_no_folders) {
+  const test::TemporaryFolder folder;
+  const synth::SynthOptions options{.shape = "tiny-e2b", .bits = 8};
+  const std::string target = folder.path("m"),
+                    drafter = folder.path("models--google--gemma-4-it-assistant/snapshots/0123abc");
+  synth::write_folder(*synth::synthesize(options), target);
+  std::filesystem::create_directories(drafter);
+  synth::write_assistant(*synth::synthesize_assistant(options), drafter);
+  const auto model = session::Model::open(target);
+  model->open_drafters({.models = {drafter}});
+  const ModelCard card(*model, 512, {});
+  const std::string text = card.properties().dump() + card.entry().dump();
+  EXPECT_EQ(text.find(folder.path("")), std::string::npos) << text;
+  EXPECT_NE(card.properties()["drafting"].get<std::string>().find("mtp (google/gemma-4-it-assistant, "),
+            std::string::npos)
+      << card.properties()["drafting"];
 }
 
 TEST(Service, tokens_go_there_and_back) {

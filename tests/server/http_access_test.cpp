@@ -175,6 +175,14 @@ TEST(HttpAccess, options_that_are_no_hosts_or_origins_are_refused) {
   EXPECT_THROW(Access{origins}, Error);
 }
 
+TEST(HttpAccess, a_star_allows_every_host_or_origin) {
+  Options options;
+  options.allowed_hosts = {"*"};
+  EXPECT_EQ(place_status(Access(options), host("evil.example")), 200);
+  options.cors_origins = {"*"};
+  EXPECT_EQ(Access(options).cors_headers("https://any.example").front().value, "https://any.example");
+}
+
 std::string preflight(const std::string& origin) {
   return "OPTIONS /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: " + origin +
          "\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: x-one, "

@@ -43,6 +43,23 @@ TEST(HttpDrain, health_fails_first_then_requests_are_refused_then_streams_end) {
   streamer.read_to_end();
 }
 
+TEST(HttpDrain, an_answer_that_promised_a_next_request_keeps_its_word) {
+  TestServer test;
+  Client client = test.client();
+  client.send(get("/hold"));
+  const auto stream = test.echo.held();
+  stream->start(200, {});  // its head names no end of the connection
+  stream->write("x");
+  client.read_raw(1);
+  test.server.close_behind_answers();
+  stream->finish();
+  EXPECT_TRUE(client.read_raw(5).ends_with("0\r\n\r\n"));
+  client.send(get("/next"));
+  const Reply reply = client.read();
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.header("connection"), "close");
+}
+
 TEST(HttpDrain, after_the_grace_time_requests_get_503_but_probes_do_not) {
   TestServer test;
   test.server.close_behind_answers();

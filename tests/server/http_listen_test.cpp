@@ -75,6 +75,21 @@ TEST(HttpListen, all_addresses_are_wide_and_any_host_name_is_answered) {
   EXPECT_EQ(test.ask("GET /a HTTP/1.1\r\nHost: models.example\r\n\r\n").status, 200);
 }
 
+TEST(HttpListen, ip6_is_written_in_brackets) {
+  Options options;
+  options.host = "::1";
+  if (message_of([&] {
+        auto free = options;
+        free.port = 0;
+        return free;
+      }()) != "it listens")
+    GTEST_SKIP() << "no IPv6 here";
+  TestServer test(options);
+  EXPECT_EQ(test.server.urls(),
+            std::vector<std::string>{"http://[::1]:" + std::to_string(test.server.port())});
+  EXPECT_FALSE(test.server.bound_wide());
+}
+
 class HttpUnixSocket : public testing::Test {
  protected:
   HttpUnixSocket() {

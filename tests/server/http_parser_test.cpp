@@ -4,6 +4,8 @@
 #include <string>
 
 #include "server/http/request_parser.h"
+#include "server/http/target.h"
+#include "server/http/text.h"
 
 namespace slip::server::http {
 namespace {
@@ -40,6 +42,31 @@ TEST(HttpParser, every_cut_gives_the_same_request) {
     EXPECT_EQ(parser.head().headers[2].value, "v");
     EXPECT_TRUE(parser.head().keep_alive);
     EXPECT_EQ(parser.take_body(), "body0123456789");
+  }
+}
+
+TEST(HttpParser, single_bytes_give_the_same_body) {
+  for (const std::string body :
+       {"1\r\na\r\n0\r\n\r\n", "0\r\n\r\n", "0\r\nA: b\r\nC: d\r\n\r\n", "2;x=\"y\"\r\nab\r\n00;z\r\n\r\n"}) {
+    RequestParser parser{Limits{}};
+    parser.feed("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    parser.read_body();
+    for (const char c : body) {
+      ASSERT_EQ(parser.state(), State::kBody) << body;
+      EXPECT_EQ(parser.feed(std::string_view(&c, 1)), 1u);
+    }
+    EXPECT_EQ(parser.state(), State::kDone) << body;
+  }
+}
+
+TEST(HttpParser, single_bytes_of_no_chunk_are_refused_with_their_line) {
+  for (const std::string body : {"xyz\r\n", "-1\r\n", "\r\n\r\n", "1\r\naxyzw", "2;x=\"\r\n",
+                                 "0;x=\"\r\n\r\n", "1\r\na\r\n0\r\r\n", "1\r\na0\r\n"}) {
+    RequestParser parser{Limits{}};
+    parser.feed("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    parser.read_body();
+    for (const char c : body) parser.feed(std::string_view(&c, 1));
+    EXPECT_EQ(parser.state(), State::kFailed) << body;
   }
 }
 
@@ -101,6 +128,32 @@ TEST(HttpParser, a_body_on_the_way_survives_moving_the_parser) {
   second.feed("b\r\n0\r\n\r\n");
   EXPECT_EQ(second.state(), State::kDone);
   EXPECT_EQ(second.take_body(), "ab");
+}
+
+TEST(HttpText, utf8_is_told_from_other_bytes) {
+  for (const char* good :
+       {"", "a", "\xc3\xa9", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(is_utf8(good)) << good;
+  for (const char* bad : {"\x80", "\xc3", "\xc3x", "\xc0\xae", "\xe0\x9f\xbf", "\xe2\x82", "\xed\xa0\x80",
+                          "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82x", "\xff"})
+    EXPECT_FALSE(is_utf8(bad));
+}
+
+TEST(HttpTarget, targets_are_taken_apart) {
+  const auto path_of = [](std::string_view text) {
+    const auto parsed = parse_target(text);
+    const auto* target = std::get_if<Target>(&parsed);
+    return target ? target->authority + "|" + target->path + "|" + target->query : "refused";
+  };
+  EXPECT_EQ(path_of("*"), "|*|");
+  EXPECT_EQ(path_of("/"), "|/|");
+  EXPECT_EQ(path_of("/v1/models/"), "|/v1/models/|");
+  EXPECT_EQ(path_of("/%C3%A9?%zz"), "|/\xc3\xa9|%zz");
+  EXPECT_EQ(path_of("http://localhost"), "localhost|/|");
+  EXPECT_EQ(path_of("HTTPS://localhost?x"), "localhost|/|x");
+  EXPECT_EQ(path_of("http:///a"), "refused");
+  EXPECT_EQ(path_of("a"), "refused");
+  EXPECT_EQ(path_of("/a%2"), "refused");
 }
 
 }  // namespace

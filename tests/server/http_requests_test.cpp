@@ -1,6 +1,8 @@
 // Requests over real sockets: what is answered, what is refused, and what becomes of the connection.
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "server/http_support.h"
 
 namespace slip::server::http {
@@ -198,19 +200,67 @@ TEST(HttpRequests, a_pipelined_request_is_not_answered_and_the_first_one_is) {
 }
 
 TEST(HttpRequests, a_request_that_comes_within_a_stream_ends_the_connection_behind_it) {
-  TestServer test;
-  Client client = test.client();
+  Options options;
+  options.unix_socket = testing::TempDir() + "slip_pipeline_" + std::to_string(::getpid());
+  TestServer test(options);
+  Client client(options.unix_socket);
   client.send(get("/hold"));
   const auto exchange = test.echo.held();
   exchange->start(200, {});
   exchange->write("one");
   EXPECT_EQ(client.read_raw(1).substr(0, 12), "HTTP/1.1 200");
   client.send(get("/b"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(eventually([&] { return client.all_was_read(); }));
   EXPECT_TRUE(exchange->write("two"));
   exchange->finish();
   EXPECT_TRUE(client.read_to_end().ends_with("3\r\ntwo\r\n0\r\n\r\n"));
   EXPECT_EQ(test.echo.count(), 1u);
+}
+
+TEST(HttpRequests, blank_lines_within_an_answer_are_no_pipelining) {
+  Options options;
+  options.unix_socket = testing::TempDir() + "slip_blank_" + std::to_string(::getpid());
+  TestServer test(options);
+  Client client(options.unix_socket);
+  client.send(get("/hold"));
+  const auto exchange = test.echo.held();
+  client.send("\r\n");
+  ASSERT_TRUE(eventually([&] { return client.all_was_read(); }));
+  exchange->respond(200, {}, "x");
+  EXPECT_EQ(client.read().header("connection"), "");
+}
+
+TEST(HttpRequests, a_slow_second_head_gets_408_too) {
+  Options options;
+  options.times.head = std::chrono::milliseconds(60);
+  TestServer test(options);
+  Client client = test.client();
+  client.send(get("/a"));
+  EXPECT_EQ(client.read().status, 200);
+  client.send("GET /b HTTP/1.1\r\n");
+  EXPECT_EQ(client.read().status, 408);
+}
+
+TEST(HttpRequests, a_client_that_leaves_behind_a_refusal_is_let_go_at_once) {
+  Options options;
+  options.times.linger = std::chrono::hours(1);
+  TestServer test(options);
+  EXPECT_EQ(test.ask(post("/a/../b", "body")).status, 404);
+  EXPECT_TRUE(eventually([&] { return test.server.counts().connections == 0; }));
+}
+
+TEST(HttpRequests, only_the_first_answer_counts) {
+  TestServer test;
+  Client client = test.client();
+  client.send(get("/hold"));
+  const auto exchange = test.echo.held();
+  exchange->respond(200, {}, "first");
+  exchange->respond(500, {}, "second");
+  exchange->start(500, {});
+  EXPECT_FALSE(exchange->write("third"));
+  EXPECT_EQ(client.read().body, "first");
+  client.send(get("/b"));
+  EXPECT_EQ(client.read().body, "GET /b? ");
 }
 
 TEST(HttpRequests, blank_lines_between_requests_are_no_pipelining) {
@@ -349,6 +399,32 @@ TEST(HttpRequests, an_absolute_target_names_its_own_host) {
   EXPECT_EQ(test.ask("GET http://localhost:99/a?b HTTP/1.1\r\nHost: localhost\r\n\r\n").body, "GET /a?b ");
   EXPECT_EQ(test.ask("GET http://evil.example/a HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 403);
   EXPECT_EQ(test.ask("GET http://localhost/a HTTP/1.1\r\nHost: evil.example\r\n\r\n").status, 403);
+}
+
+TEST(HttpRequests, a_probe_waits_behind_no_other_request) {
+  Options options;
+  options.workers = 2;
+  std::promise<void> over;
+  const auto ended = over.get_future().share();
+  Server server(
+      [&] {
+        options.port = 0;
+        return options;
+      }(),
+      [ended](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+        if (request.path != "/health") ended.wait();
+        exchange->respond(200, {}, request.path);
+      },
+      {});
+  server.start();
+  std::vector<Client> slow;
+  for (int i = 0; i < 5; ++i) slow.emplace_back(server.port()).send(post("/slow", "x"));
+  ASSERT_TRUE(eventually([&] { return server.counts().requests == 5; }));
+  Client probe(server.port());
+  probe.send(get("/health"));
+  EXPECT_EQ(probe.read().body, "/health");
+  over.set_value();
+  for (Client& client : slow) EXPECT_EQ(client.read().body, "/slow");
 }
 
 TEST(HttpRequests, several_io_threads_share_the_connections) {

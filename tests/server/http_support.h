@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -109,6 +110,11 @@ class Client {
     return std::exchange(text_, {});
   }
   bool ended() const { return ended_; }
+  /// Over a Unix socket: whether the server has read all that was sent.
+  bool all_was_read() const {
+    int unread = 0;
+    return ::ioctl(file_, TIOCOUTQ, &unread) == 0 && unread == 0;
+  }
   int file() const { return file_; }
 
  private:

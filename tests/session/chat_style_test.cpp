@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "session/model.h"
 #include "support/scripted_model.h"
 
 namespace slip::session {
@@ -115,6 +116,32 @@ TEST(ChatStyle, a_last_turn_that_is_continued_is_left_open) {
   EXPECT_TRUE(bytes.ends_with("<|turn>model\nThe answer")) << bytes;
 }
 
+TEST(ChatStyle, what_nobody_said_about_thinking_is_left_to_the_template) {
+  const TemporaryFolder folder;
+  write_file(folder.path("chat_template.jinja"),
+             "{{ enable_thinking is defined }} {{ enable_thinking }} {{ effort }}");
+  const ChatStyle style = chat_style(folder.path(), with_per_layer(0));
+  EXPECT_EQ(style.render(hello("hi")).bytes, "False  ");
+  EXPECT_EQ(style.render(hello("hi"), {.thinking = false}).bytes, "True False ");
+  EXPECT_EQ(
+      style.render(hello("hi"), {.thinking = true, .more = R"({"effort":"much","enable_thinking":0})"}).bytes,
+      "True True much");
+}
+
+TEST(ChatStyle, a_reply_goes_on_in_the_thought_that_its_prompt_has_opened) {
+  const TemporaryFolder folder;
+  test::write_scripted_model(folder.path("model"), {"a"});
+  const auto is_open = [&](const std::string& chat_template, const std::string& words) {
+    write_file(folder.path("model/chat_template.jinja"), chat_template);
+    return Model::open(folder.path("model"))->prompt(hello(words)).in_thought;
+  };
+  const std::string turn = "{{ messages[0].content }}{{ '<turn|>\n<|turn>model\n' }}";
+  EXPECT_FALSE(is_open(turn, "hi"));
+  EXPECT_TRUE(is_open(turn + "{{ '<|channel>thought\n' }}", "hi"));
+  EXPECT_FALSE(is_open(turn + "{{ '<|channel>thought\n<channel|>' }}", "hi"));
+  EXPECT_FALSE(is_open("{{ '<|turn>' }}{{ messages[0].content }}", "<|channel>thought\n")) << "that is text";
+}
+
 TEST(ChatStyle, names_a_damaged_file) {
   const TemporaryFolder folder;
   write_file(folder.path("tokenizer_config.json"), "{");
@@ -132,11 +159,17 @@ TEST(ChatStyle, shows_in_inspect) {
   test::write_scripted_model(folder.path("model"), {"a"});
   EXPECT_NE(test::run({"inspect", folder.path("model")}).out.find("no empty thought"), std::string::npos);
   write_file(folder.path("model/chat_template.jinja"), kLarge);
-  EXPECT_NE(test::run({"inspect", folder.path("model")}).out.find("an empty thought stands"),
-            std::string::npos);
+  const std::string own = test::run({"inspect", folder.path("model")}).out;
+  EXPECT_NE(own.find("the template in chat_template.jinja (sha256 "), std::string::npos) << own;
+  EXPECT_NE(own.find("an empty thought stands"), std::string::npos);
+  write_file(folder.path("model/chat_template.jinja"), "{% if %}");
+  EXPECT_NE(test::run({"inspect", folder.path("model")}).out.find("cannot be used"), std::string::npos);
+  write_file(folder.path("model/chat_template.jinja"), kLarge);
   const auto json = nlohmann::json::parse(test::run({"inspect", folder.path("model"), "--json"}).out);
   EXPECT_EQ(json["empty_thought_block"], true);
   EXPECT_EQ(json["chat_style_from"], "chat_template.jinja");
+  EXPECT_EQ(json["chat_template"]["file"], folder.path("model/chat_template.jinja"));
+  EXPECT_EQ(json["chat_template"]["sha256"].get<std::string>().size(), 64u);
 }
 
 }  // namespace

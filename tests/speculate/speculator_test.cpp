@@ -212,7 +212,6 @@ TEST(Speculator, goes_on_without_a_drafter_that_fails_at_any_time) {
     const char* name() const override { return "failing"; }
     Effort effort() const override { return Effort::kBlock; }
     int most_drafts() const override { return 3; }
-    size_t bytes_at(int) const override { return 0; }
     void begin(const SequenceView&) override { check(0); }
     void propose(std::span<Proposal>) override { check(1); }
     void committed(const SequenceView&, const Pass&) override { check(2); }

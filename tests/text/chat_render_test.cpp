@@ -163,6 +163,51 @@ TEST(ChatRender, a_conversation_read_before_gives_the_prompt_of_its_json) {
   }
 }
 
+TEST(ChatRender, a_conversation_from_text_shows_a_template_its_keys_in_order_and_all_of_them) {
+  const std::string messages =
+      R"([{"role":"user","zeal":2.0,"content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"1",)"
+      R"("function":{"name":"f","arguments":"{\"z\":1.0,\"a\":[12345678901234567890123]}"}}]},)"
+      R"({"role":"tool","tool_call_id":"1","content":{"y":1e2,"b":3}}])";
+  const std::string tools =
+      R"([{"type":"function","strict":true,"function":{"parameters":{"z":1,"a":2.50},"name":"f"}}])";
+  const Conversation conversation{parse_messages(messages), parse_tools(tools)};
+  EXPECT_EQ(render_chat(shows_everything(), conversation, {}).bytes, shown(messages, tools));
+  EXPECT_EQ(
+      render_chat(shows_everything(), conversation, {}).bytes,
+      R"([{"role": "user", "zeal": 2.0, "content": "x"}, {"role": "assistant", "content": null, "tool_calls": )"
+      R"([{"id": "1", "function": {"name": "f", "arguments": {"z": 1.0, "a": [12345678901234567890123]}}}]}, )"
+      R"({"role": "tool", "tool_call_id": "1", "content": {"y": 100.0, "b": 3}}]|[{"type": "function", )"
+      R"("strict": true, "function": {"parameters": {"z": 1, "a": 2.5}, "name": "f"}}])");
+}
+
+TEST(ChatRender, a_conversation_from_parsed_json_shows_keys_that_are_known_to_nobody) {
+  const Conversation conversation{
+      read_messages(nlohmann::json::parse(R"([{"role":"user","content":"x","name":"Ann","extra":[1]}])")),
+      read_tools(nlohmann::json::parse(R"([{"function":{"name":"f","strict":true}}])"))};
+  EXPECT_EQ(render_chat(shows_everything(), conversation, {}).bytes,
+            R"([{"content": "x", "extra": [1], "name": "Ann", "role": "user"}]|)"
+            R"([{"function": {"name": "f", "strict": true}}])");
+}
+
+TEST(ChatRender, text_that_is_no_list_of_messages_is_refused) {
+  const auto message_of = [](std::string_view text) -> std::string {
+    try {
+      parse_messages(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_TRUE(parse_messages("").empty());
+  EXPECT_TRUE(parse_messages("null").empty());
+  EXPECT_EQ(message_of("{}"), "\"messages\" must be a list");
+  EXPECT_TRUE(message_of("[").starts_with("\"messages\" is not JSON: parse error at line 1"))
+      << message_of("[");
+  EXPECT_EQ(message_of(R"([{"role":"user","content":"x","deep":)" + std::string(80, '[') +
+                       std::string(80, ']') + "}]"),
+            "messages[0]: is nested more than 72 deep");
+}
+
 TEST(ChatRender, tokens_are_those_of_the_text_where_nobody_wrote_control_tokens) {
   for (const Golden& golden : golden_chats()) {
     if (has_call_syntax(golden)) continue;

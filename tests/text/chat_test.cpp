@@ -120,6 +120,28 @@ TEST(Chat, control_tokens_in_tools_and_their_answers_stay_text) {
   EXPECT_EQ(tokenizer.decode(ids), joined(prompt));
 }
 
+TEST(Chat, answers_in_the_assistants_own_message_stand_there_and_others_do_not) {
+  EXPECT_TRUE(rendered(R"([{"role":"user","content":"m"},{"role":"assistant",
+      "tool_calls":[{"id":"1","function":{"name":"f"}}],
+      "tool_responses":[{"name":"f","response":{"ok":true,"n":1.0}},{"response":"t"},{"name":"g"}]},
+      {"role":"tool","tool_call_id":"1","content":"left out"}])")
+                  .ends_with("call:f{}<tool_call|><|tool_response>response:f{n:1.0,ok:true}<tool_response|>"
+                             "<|tool_response>response:unknown{value:<|\"|>t<|\"|>}<tool_response|>"
+                             "<|tool_response>response:g{value:[]}<tool_response|>"));
+  EXPECT_EQ(message_of_error(R"([{"role":"assistant","tool_responses":[1]}])"),
+            "messages[0].tool_responses[0]: a tool's answer must be an object with a \"response\"");
+}
+
+TEST(Chat, a_description_that_is_null_is_printed_as_googles_template_prints_it) {
+  const char* messages = R"([{"role":"user","content":"x"}])";
+  EXPECT_NE(rendered(messages, R"([{"function":{"name":"f","description":null}}])")
+                .find("declaration:f{description:<|\"|>None<|\"|>}"),
+            std::string::npos);
+  EXPECT_NE(
+      rendered(messages, R"([{"function":{"name":"f"}}])").find("declaration:f{description:<|\"|><|\"|>}"),
+      std::string::npos);
+}
+
 // As in Google's template of May 2026, which closes the turn behind those words and opens no new one.
 TEST(Chat, words_beside_a_call_stand_behind_its_answer_and_close_the_turn_without_a_generation_prompt) {
   EXPECT_TRUE(rendered(R"([{"role":"user","content":"x"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mapped_file.h"
+#include "text/prefix_check.h"
 
 namespace slip::text {
 namespace {
@@ -74,15 +75,6 @@ TEST(TemplateCheck, the_tiny_models_template_passes_what_it_must) {
   EXPECT_TRUE(says(results, Verdict::kPass, "a call reads back"));
   EXPECT_TRUE(says(results, Verdict::kPass, "enable_thinking asks for a thought"));
   EXPECT_TRUE(says(results, Verdict::kPass, "ends with an empty thought"));
-}
-
-TEST(TemplateCheck, a_reply_is_written_as_the_model_writes_it) {
-  Turn turn{.role = Role::kAssistant, .reasoning = "Hm."};
-  turn.calls.push_back({"1", "f", {{"b", 1}, {"A", "x"}}});
-  EXPECT_EQ(reply_text(turn, true),
-            "<|channel>thought\nHm.\n<channel|><|tool_call>call:f{A:<|\"|>x<|\"|>,b:1}"
-            "<tool_call|><|tool_response>");
-  EXPECT_EQ(reply_text({.role = Role::kAssistant, .text = "Hi"}, true), "Hi<turn|>");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/executor.h"
 #include "base/check.h"
+#include "kv/host_pages.h"
 
 namespace slip::backend::cpu {
 
@@ -17,8 +18,10 @@ namespace {
 // Memory for the partials of one wave: 16 MiB is 500 pages of a small model's decode row.
 constexpr size_t kWaveBytes = size_t{16} << 20;
 
+static_assert(kKeySplit == kv::kPagePositions, "a part of the keys is one page of the cache");
+
 int64_t page_of(int position) {
-  return position / kv::kPagePositions;
+  return position / kKeySplit;
 }
 
 }  // namespace
@@ -96,10 +99,10 @@ void Executor::attend_block_page(int layer, const AttentionPlan& plan, const Row
   const model::LayerConfig& source = network_.kv_config->layers[owner];
   const int hd = config.head_dim, group = plan.group, partial = partial_floats(hd);
   const int kv_head = unit / plan.parts;
-  const kv::Cache& cache = *caches_[static_cast<size_t>(active(block.first).cache)];
+  const kv::HostPages pages(*caches_[static_cast<size_t>(active(block.first).cache)]);
 
-  const size_t head_bytes = static_cast<size_t>(kv::kPagePositions * hd) * kv::bytes_of(layout_.storage());
-  const std::byte* base = cache.page(config.kv_source, page_index);
+  const size_t head_bytes = static_cast<size_t>(kKeySplit * hd) * kv::bytes_of(layout_.storage());
+  const std::byte* base = pages.page(config.kv_source, page_index);
   Page page{
       .keys = base + static_cast<size_t>(kv_head) * head_bytes,
       .values = base + static_cast<size_t>(source.k_is_v ? kv_head : source.kv_heads + kv_head) * head_bytes,
@@ -113,11 +116,11 @@ void Executor::attend_block_page(int layer, const AttentionPlan& plan, const Row
 
   PageRow rows[kMaxPageQueries];
   int count = 0;
-  const int start = static_cast<int>(page_index) * kv::kPagePositions;
+  const int start = static_cast<int>(page_index) * kKeySplit;
   for (int i = 0; i < block.count; ++i) {
     const KeySpan& seen = keys(layer, block.first + i);
     const int first = std::max(seen.first - start, 0);
-    const int last = std::min(seen.end - start, kv::kPagePositions);
+    const int last = std::min(seen.end - start, kKeySplit);
     if (first >= last) continue;
     rows[count++] = {.queries = query_.row(block.first + i) + unit * group * hd,
                      .first = first,

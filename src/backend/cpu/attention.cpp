@@ -196,11 +196,11 @@ HWY_INLINE void for_heads(int heads, Visit visit) {
 void attend_page_target(const Page& page, const PageRow* rows, int row_count, int heads, float* scratch) {
   const int hd = page.head_dim, partial = partial_floats(hd);
   float* tile = scratch;
-  float* scores = tile + tile_keys(hd) * hd;  // [query][kPagePositions]
+  float* scores = tile + tile_keys(hd) * hd;  // [query][kKeySplit]
   float* turned =
-      scores + kMaxPageQueries * kv::kPagePositions;  // [query][hd], queries turned back to the page's start
+      scores + kMaxPageQueries * kKeySplit;  // [query][hd], queries turned back to the page's start
 
-  int first = kv::kPagePositions, last = 0;
+  int first = kKeySplit, last = 0;
   for (int r = 0; r < row_count; ++r) {
     first = std::min(first, rows[r].first);
     last = std::max(last, rows[r].last);
@@ -216,9 +216,7 @@ void attend_page_target(const Page& page, const PageRow* rows, int row_count, in
     return page.rope != nullptr ? turned + static_cast<size_t>(r * heads + h) * static_cast<size_t>(hd)
                                 : rows[r].queries + h * hd;
   };
-  const auto score = [&](int r, int h) {
-    return scores + static_cast<size_t>(r * heads + h) * kv::kPagePositions;
-  };
+  const auto score = [&](int r, int h) { return scores + static_cast<size_t>(r * heads + h) * kKeySplit; };
 
   // Tiles are cut to the keys a row sees; where they begin and end changes no sum.
   const int tile_size = tile_keys(hd);
@@ -303,7 +301,7 @@ HWY_EXPORT(finish_partial_target);
 
 size_t attend_scratch_floats(int head_dim) {
   return static_cast<size_t>(tile_keys(head_dim) + kMaxPageQueries) * static_cast<size_t>(head_dim) +
-         kMaxPageQueries * kv::kPagePositions;
+         kMaxPageQueries * kKeySplit;
 }
 
 void attend_page(const Page& page, const PageRow* rows, int row_count, int heads, float* scratch) {

@@ -19,10 +19,15 @@
 
 namespace slip::backend::cpu {
 
+// Keys are split at multiples of this, whatever pages they are stored in: the split decides in which order sums run,
+// and so the bits. The room of the partials is why it is not shorter, work for every thread in a window why it is not
+// longer.
+inline constexpr int kKeySplit = 256;
+
 /// Angles of the rotary embedding for rebuilding keys where K = V.
 struct PageRope {
   const float* weight = nullptr;   // [head dim] k_norm
-  const float* cosines = nullptr;  // [kPagePositions][pairs] of the position inside a page
+  const float* cosines = nullptr;  // [kKeySplit][pairs] of the position inside a page
   const float* sines = nullptr;
   const float* base_cosines = nullptr;  // [pairs] of the page's first position
   const float* base_sines = nullptr;
@@ -30,7 +35,7 @@ struct PageRope {
 };
 
 struct Page {
-  const std::byte* keys = nullptr;    // [kPagePositions][head dim]
+  const std::byte* keys = nullptr;    // [kKeySplit][head dim]
   const std::byte* values = nullptr;  // the same memory where K = V
   kv::Storage storage = kv::Storage::kBf16;
   int head_dim = 0;

@@ -31,7 +31,7 @@ class CpuBackend final : public ObservableBackend {
         pool_(options.threads > 0 ? options.threads : default_threads()),
         packed_(pack_weights(config, weights, pool_, options.progress)),
         layout_(config, options.kv_storage, options.max_rows),
-        pages_(layout_.global_page_bytes()),
+        classes_(kv::add_classes(pages_, layout_)),
         input_(options.max_rows) {
     make_executor();
   }
@@ -39,7 +39,10 @@ class CpuBackend final : public ObservableBackend {
   const model::Config& config() const override { return program_.config; }
   int max_rows() const override { return options_.max_rows; }
   const kv::Layout& kv_layout() const override { return layout_; }
-  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
+  kv::PagePool& pages() override { return pages_; }
+  std::unique_ptr<kv::Cache> new_cache() override {
+    return std::make_unique<kv::Cache>(layout_, pages_, classes_);
+  }
 
   Output run(const Batch& batch) override {
     input_.set_rows(batch, program_.config.window);
@@ -56,6 +59,7 @@ class CpuBackend final : public ObservableBackend {
   std::unique_ptr<Assistant> load_assistant(const model::AssistantConfig& config,
                                             const model::AssistantWeights& weights,
                                             const DraftOptions& options) override {
+    layout_.keep_extra(options.extra_keys);
     return make_assistant(host(), config, weights, options);
   }
   std::unique_ptr<BlockDrafter> load_dflash(const model::DflashConfig& config,
@@ -105,6 +109,7 @@ class CpuBackend final : public ObservableBackend {
             .weights = program_.weights,
             .packed = &packed_,
             .layout = &layout_,
+            .pages = &pages_,
             .pool = &pool_,
             .options = &options_};
   }
@@ -115,6 +120,7 @@ class CpuBackend final : public ObservableBackend {
   PackedWeights packed_;
   kv::Layout layout_;
   kv::PagePool pages_;
+  kv::PageClasses classes_;
   std::unique_ptr<Executor> executor_;
   InputRows input_;
 };

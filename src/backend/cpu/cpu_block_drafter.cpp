@@ -20,7 +20,8 @@ class CpuBlockDrafter final : public BlockDrafter {
         // Context comes in the target's steps, blocks in ours.
         max_rows_(std::max(options.max_rows, host.options->max_rows)),
         layout_(config.text, host.options->kv_storage, max_rows_),
-        pages_(layout_.global_page_bytes()),
+        pages_(*host.pages),
+        classes_(kv::add_classes(pages_, layout_)),
         executor_({.program = &block_program_,
                    .packed = &packed_,
                    .kv_config = &config_.text,
@@ -37,7 +38,9 @@ class CpuBlockDrafter final : public BlockDrafter {
   const model::DflashConfig& config() const override { return config_; }
   int max_rows() const override { return max_rows_; }
   const kv::Layout& kv_layout() const override { return layout_; }
-  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
+  std::unique_ptr<kv::Cache> new_cache() override {
+    return std::make_unique<kv::Cache>(layout_, pages_, classes_);
+  }
 
   void extend(std::span<const ContextRows> contexts) override {
     input_.set_rows(contexts, taps_);
@@ -62,7 +65,8 @@ class CpuBlockDrafter final : public BlockDrafter {
   const PackedWeights packed_;
   const int max_rows_;
   const kv::Layout layout_;
-  kv::PagePool pages_;
+  kv::PagePool& pages_;
+  const kv::PageClasses classes_;
   Executor executor_;
   InputRows input_;
 };

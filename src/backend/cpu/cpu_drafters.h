@@ -17,6 +17,7 @@ struct DraftHost {
   const model::Weights* weights = nullptr;
   const PackedWeights* packed = nullptr;
   const kv::Layout* layout = nullptr;
+  kv::PagePool* pages = nullptr;
   ThreadPool* pool = nullptr;
   const CpuOptions* options = nullptr;
 };

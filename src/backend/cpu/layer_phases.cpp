@@ -5,6 +5,7 @@
 
 #include "backend/cpu/elementwise.h"
 #include "backend/cpu/executor.h"
+#include "kv/host_pages.h"
 
 namespace slip::backend::cpu {
 
@@ -89,9 +90,9 @@ void Executor::store_kv(int layer, int row) const {
   const model::LayerConfig& config = layer_config(layer);
   const Rotary& turn = rotary(config.kind);
   const int hd = config.head_dim;
-  const kv::Cache& cache = *caches_[static_cast<size_t>(active(row).cache)];
+  const kv::HostPages pages(*caches_[static_cast<size_t>(active(row).cache)]);
   const auto store = [&](const float* from, int part, int head) {
-    std::byte* slot = cache.slot(layer, part, head, active(row).position);
+    std::byte* slot = pages.slot(layer, part, head, active(row).position);
     if (layout_.storage() == kv::Storage::kBf16) {
       store_bf16(from, hd, reinterpret_cast<uint16_t*>(slot));
     } else {

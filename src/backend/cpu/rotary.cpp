@@ -18,9 +18,9 @@ Rotary::Rotary(Carver& carver, const model::Config& config, model::LayerKind kin
   cosines_ = carver.allocate<float>(static_cast<size_t>(max_rows) * pairs);
   sines_ = carver.allocate<float>(static_cast<size_t>(max_rows) * pairs);
   if (!layer_->k_is_v) return;
-  pages_ = positions / kv::kPagePositions + 1;
-  page_cosines_ = carver.allocate<float>(kv::kPagePositions * pairs);
-  page_sines_ = carver.allocate<float>(kv::kPagePositions * pairs);
+  pages_ = positions / kKeySplit + 1;
+  page_cosines_ = carver.allocate<float>(kKeySplit * pairs);
+  page_sines_ = carver.allocate<float>(kKeySplit * pairs);
   base_cosines_ = carver.allocate<float>(static_cast<size_t>(pages_) * pairs);
   base_sines_ = carver.allocate<float>(static_cast<size_t>(pages_) * pairs);
 }
@@ -28,12 +28,12 @@ Rotary::Rotary(Carver& carver, const model::Config& config, model::LayerKind kin
 void Rotary::fill_pages() const {
   for (int i = 0; pages_ > 0 && i < pairs_; ++i) {
     const double frequency = model::Config::rope_frequency(*layer_, i);
-    for (int p = 0; p < kv::kPagePositions; ++p) {
+    for (int p = 0; p < kKeySplit; ++p) {
       page_cosines_[p * pairs_ + i] = static_cast<float>(std::cos(p * frequency));
       page_sines_[p * pairs_ + i] = static_cast<float>(std::sin(p * frequency));
     }
     for (int page = 0; page < pages_; ++page) {
-      const double angle = -frequency * page * kv::kPagePositions;
+      const double angle = -frequency * page * kKeySplit;
       base_cosines_[page * pairs_ + i] = static_cast<float>(std::cos(angle));
       base_sines_[page * pairs_ + i] = static_cast<float>(std::sin(angle));
     }

@@ -32,7 +32,7 @@ class Rotary {
   int pages_ = 0;             // 0 where keys are stored
   float* cosines_ = nullptr;  // [max_rows][pairs]
   float* sines_ = nullptr;
-  float* page_cosines_ = nullptr;  // [kPagePositions][pairs]
+  float* page_cosines_ = nullptr;  // [kKeySplit][pairs]
   float* page_sines_ = nullptr;
   float* base_cosines_ = nullptr;  // [pages][pairs], turning back by the page's first position
   float* base_sines_ = nullptr;

@@ -21,7 +21,8 @@ class CudaBackend final : public Backend {
         pool_(options.threads > 0 ? options.threads : default_threads()),
         weights_(load_weights({gpu_, pool_, options.rows_as}, config, weights, options.progress)),
         layout_(config, options.kv_storage, options.max_rows),
-        pages_(layout_.global_page_bytes(), device_memory),
+        pages_(device_memory(gpu_)),
+        classes_(kv::add_classes(pages_, layout_)),
         input_(options.max_rows) {
     make_executor();
   }
@@ -30,7 +31,10 @@ class CudaBackend final : public Backend {
   int max_rows() const override { return options_.max_rows; }
   int narrow_rows() const override { return kMaxRows; }
   const kv::Layout& kv_layout() const override { return layout_; }
-  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
+  kv::PagePool& pages() override { return pages_; }
+  std::unique_ptr<kv::Cache> new_cache() override {
+    return std::make_unique<kv::Cache>(layout_, pages_, classes_);
+  }
 
   Output run(const Batch& batch) override {
     input_.set_rows(batch, program_.config.window);
@@ -46,6 +50,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Assistant> load_assistant(const model::AssistantConfig& config,
                                             const model::AssistantWeights& weights,
                                             const DraftOptions& options) override {
+    layout_.keep_extra(options.extra_keys);
     return make_assistant(host(), config, weights, options);
   }
   std::unique_ptr<BlockDrafter> load_dflash(const model::DflashConfig& config,
@@ -98,9 +103,15 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  static std::shared_ptr<std::byte> device_memory(size_t bytes, const char* what) {
-    auto memory = std::make_shared<DeviceMemory>(bytes, what);
-    return {memory, memory->data()};
+  /// Copies are queued in the stream of the steps, so that they take place between them.
+  static kv::PageMemory device_memory(Gpu& gpu) {
+    return {.allocate = [](size_t bytes, const char* what) -> std::shared_ptr<std::byte> {
+              auto memory = std::make_shared<DeviceMemory>(bytes, what);
+              return {memory, memory->data()};
+            },
+            .copy = [&gpu](std::byte* to, const std::byte* from, size_t bytes) { gpu.copy(to, from, bytes); },
+            .fill = [&gpu](std::byte* to, int value, size_t bytes) { gpu.fill(to, value, bytes); },
+            .side = kv::MemorySide::kDevice};
   }
   void make_executor() {
     const Network network{.program = &program_,
@@ -121,6 +132,7 @@ class CudaBackend final : public Backend {
             .weights = program_.weights,
             .device_weights = &weights_,
             .layout = &layout_,
+            .pages = &pages_,
             .gpu = &gpu_,
             .pool = &pool_,
             .options = &options_};
@@ -133,6 +145,7 @@ class CudaBackend final : public Backend {
   DeviceWeights weights_;
   kv::Layout layout_;
   kv::PagePool pages_;
+  kv::PageClasses classes_;
   std::unique_ptr<Executor> executor_;
   InputRows input_;
 };

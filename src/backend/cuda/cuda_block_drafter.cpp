@@ -21,7 +21,8 @@ class CudaBlockDrafter final : public BlockDrafter {
         // Context comes in the target's steps, blocks in ours.
         max_rows_(std::max(options.max_rows, host.options->max_rows)),
         layout_(config.text, host.options->kv_storage, max_rows_),
-        pages_(layout_.global_page_bytes(), device_memory),
+        pages_(*host.pages),
+        classes_(kv::add_classes(pages_, layout_)),
         executor_({.program = &block_program_,
                    .weights = &weights_,
                    .kv_config = &config_.text,
@@ -45,7 +46,9 @@ class CudaBlockDrafter final : public BlockDrafter {
   const model::DflashConfig& config() const override { return config_; }
   int max_rows() const override { return max_rows_; }
   const kv::Layout& kv_layout() const override { return layout_; }
-  std::unique_ptr<kv::Cache> new_cache() override { return std::make_unique<kv::Cache>(layout_, pages_); }
+  std::unique_ptr<kv::Cache> new_cache() override {
+    return std::make_unique<kv::Cache>(layout_, pages_, classes_);
+  }
 
   void extend(std::span<const ContextRows> contexts) override {
     input_.set_rows(contexts, taps_);
@@ -64,18 +67,14 @@ class CudaBlockDrafter final : public BlockDrafter {
   size_t resident_bytes() const override { return weights_.bytes(); }
 
  private:
-  static std::shared_ptr<std::byte> device_memory(size_t bytes, const char* what) {
-    auto memory = std::make_shared<DeviceMemory>(bytes, what);
-    return {memory, memory->data()};
-  }
-
   const model::DflashConfig config_;
   const int taps_;
   const model::Program context_program_, block_program_;
   const DeviceWeights weights_;
   const int max_rows_;
   const kv::Layout layout_;
-  kv::PagePool pages_;
+  kv::PagePool& pages_;
+  const kv::PageClasses classes_;
   Executor executor_;
   InputRows input_;
 };

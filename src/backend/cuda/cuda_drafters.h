@@ -18,6 +18,7 @@ struct DraftHost {
   const model::Weights* weights = nullptr;
   const DeviceWeights* device_weights = nullptr;
   const kv::Layout* layout = nullptr;
+  kv::PagePool* pages = nullptr;
   Gpu* gpu = nullptr;
   ThreadPool* pool = nullptr;
   const CudaOptions* options = nullptr;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cuda/phase_jobs.h"
 #include "base/check.h"
 #include "base/error.h"
 
@@ -161,7 +162,7 @@ void Executor::plan_memory(Carver& carver) {
   partial_weights_ = carver.allocate<float>(weights * kMaxRows);
 
   const int pages = network_.kv_config->max_positions / kv::kPagePositions + 2;
-  step_bytes_ = sizeof(Step) + static_cast<size_t>(pages) * kMaxRows * sizeof(std::byte*);
+  step_bytes_ = sizeof(Step) + size_t{kMaxRows} * most_table_entries(*network_.layout) * sizeof(std::byte*);
   auto* sent = carver.allocate<std::byte>(most_before_step() + step_bytes_);
   step_ = sent == nullptr ? nullptr : reinterpret_cast<Step*>(sent + most_before_step());
   int at = 0;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backend/cuda/executor.h"
+#include "backend/cuda/phase_jobs.h"
 #include "base/check.h"
 
 namespace slip::backend::cuda {
@@ -65,8 +66,8 @@ size_t Executor::write_step(std::span<const InputRow> rows, std::span<const kv::
     const kv::Cache& cache = *caches[static_cast<size_t>(row.cache)];
     if (n == 0 || rows[static_cast<size_t>(n) - 1].cache != row.cache) {
       RowGroup& group = step.group[step.groups++];
-      group = {.first = n, .count = 0, .ring = cache.ring(), .pages = pages, .first_key = {}, .end_key = {}};
-      for (std::byte* page : cache.pages()) step.pages[pages++] = page;
+      group = {.first = n, .count = 0, .pages = {}, .first_key = {}, .end_key = {}};
+      pages += write_pages(cache, step.pages, pages, group);
       group.first_key[0] = row.sliding.first;
       group.first_key[1] = row.full.first;
     }

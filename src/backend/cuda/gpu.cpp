@@ -171,8 +171,11 @@ void Gpu::to_device(std::byte* device, const void* host, size_t bytes) {
 void Gpu::to_host(void* host, const std::byte* device, size_t bytes) {
   require(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_of(*this)), "a copy from it");
 }
-void Gpu::clear(std::byte* device, size_t bytes) {
-  require(cudaMemsetAsync(device, 0, bytes, stream_of(*this)), "clearing memory");
+void Gpu::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_of(*this)), "a copy within it");
+}
+void Gpu::fill(std::byte* device, int value, size_t bytes) {
+  require(cudaMemsetAsync(device, value, bytes, stream_of(*this)), "filling memory");
 }
 void Gpu::finish() {
   require(cudaStreamSynchronize(stream_of(*this)), "running a step");

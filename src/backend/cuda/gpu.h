@@ -76,7 +76,9 @@ class Gpu {
 
   void to_device(std::byte* device, const void* host, size_t bytes);
   void to_host(void* host, const std::byte* device, size_t bytes);
-  void clear(std::byte* device, size_t bytes);
+  void copy(std::byte* to, const std::byte* from, size_t bytes);  // both on the device
+  void fill(std::byte* device, int value, size_t bytes);
+  void clear(std::byte* device, size_t bytes) { fill(device, 0, bytes); }
   /// Waits for all work. Throws Error(kRuntime) when something went wrong on the device.
   void finish();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cuda/phase_jobs.h"
 #include "base/check.h"
 #include "base/error.h"
 
@@ -25,7 +26,7 @@ WideExecutor::WideExecutor(const Options& options, Gpu& gpu)
       gpu_(gpu) {
   prepare_wide(gpu);
   table_cols_ = config_.per_layer_dim * config_.layer_count();
-  most_pages_ = (config_.max_positions / kv::kPagePositions + 2) * options.max_rows;
+  most_pages_ = static_cast<size_t>(options.max_rows) * most_table_entries(*options.layout);
   Carver counter;
   plan_memory(counter);
   memory_ = DeviceMemory(counter.used(), "activations of prompts");
@@ -133,7 +134,7 @@ void WideExecutor::plan_staged(Carver& carver) {
 void WideExecutor::plan_state(Carver& carver, bool host) {
   State& state = host ? host_state_ : device_state_;
   const auto rows = static_cast<size_t>(options_.max_rows);
-  const size_t page_bytes = sizeof(Step) + static_cast<size_t>(most_pages_) * sizeof(std::byte*);
+  const size_t page_bytes = sizeof(Step) + most_pages_ * sizeof(std::byte*);
   const auto aligned = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
   const size_t row_bytes = aligned(2 * rows * sizeof(StepRow)),
                group_bytes = aligned(2 * rows * sizeof(RowGroup)), output_bytes = aligned(rows * sizeof(int));
@@ -200,40 +201,35 @@ void WideExecutor::write_input(const InputRow& row, Readers& readers, float* inp
 }
 
 void WideExecutor::write_state(std::span<const InputRow> rows, std::span<const kv::Cache* const> caches) {
-  int pages = 0;
-  std::byte** table = host_state_.pages->pages;
-  const kv::Cache* last = nullptr;
-  for (const InputRow& row : rows) {
-    const kv::Cache* cache = caches[static_cast<size_t>(row.cache)];
-    if (cache == last) continue;
-    last = cache;
-    SLIP_CHECK(pages + static_cast<int>(cache->pages().size()) <= most_pages_);
-    for (std::byte* page : cache->pages()) table[pages++] = page;
-  }
+  table_entries_ = 0;
   all_ = add_rows(rows, caches, false, 0);
   kept_ = add_rows(rows, caches, true, options_.max_rows);
   outputs_ = kept_.device.rows;
   active_ = &all_;
-  const auto used =
-      static_cast<size_t>(reinterpret_cast<std::byte*>(table + pages) - host_state_memory_.data());
+  const auto used = static_cast<size_t>(
+      reinterpret_cast<std::byte*>(host_state_.pages->pages + table_entries_) - host_state_memory_.data());
   gpu_.to_device(reinterpret_cast<std::byte*>(device_state_.row), host_state_memory_.data(), used);
 }
 
-/// All rows, or those with output, from place `first` of the state on.
+/// All rows, or those with output, from place `first` of the state on. All rows come first: they bring the pages.
 WideExecutor::Rows WideExecutor::add_rows(std::span<const InputRow> rows,
                                           std::span<const kv::Cache* const> caches, bool outputs, int first) {
   StepRow* row_to = host_state_.row + first;
   RowGroup* group_to = host_state_.group + first;
-  int count = 0, groups = 0, pages = 0, last = -1;
+  int count = 0, groups = 0, last = -1;
   for (size_t n = 0; n < rows.size(); ++n) {
     const InputRow& row = rows[n];
-    const kv::Cache& cache = *caches[static_cast<size_t>(row.cache)];
-    if (n > 0 && rows[n - 1].cache != row.cache)
-      pages += static_cast<int>(caches[static_cast<size_t>(rows[n - 1].cache)]->pages().size());
     if (outputs && !row.output) continue;
     if (row.cache != last) {
-      group_to[groups++] = {
-          .first = count, .count = 0, .ring = cache.ring(), .pages = pages, .first_key = {}, .end_key = {}};
+      RowGroup& group = group_to[groups++];
+      group = {.first = count, .count = 0, .pages = {}, .first_key = {}, .end_key = {}};
+      if (outputs) {
+        const RowGroup& same = host_state_.group[host_state_.row[n].group];
+        std::copy_n(same.pages, 2, group.pages);
+      } else {
+        table_entries_ += write_pages(*caches[static_cast<size_t>(row.cache)], host_state_.pages->pages,
+                                      table_entries_, group);
+      }
       last = row.cache;
     }
     ++group_to[groups - 1].count;

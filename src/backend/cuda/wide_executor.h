@@ -114,7 +114,8 @@ class WideExecutor {
   const model::Weights& weights_;
   const DeviceWeights& device_;
   Gpu& gpu_;
-  int table_cols_ = 0, most_pages_ = 0;
+  int table_cols_ = 0;
+  size_t most_pages_ = 0;
 
   DeviceMemory memory_;
   Field input_, table_;  // rows of the host, side by side
@@ -143,6 +144,7 @@ class WideExecutor {
   Rows all_, kept_;
   const Rows* active_ = nullptr;
   int rows_ = 0, outputs_ = 0;
+  int table_entries_ = 0;
   bool done_ = false;
   float* logits_ = nullptr;
   Field stream_;

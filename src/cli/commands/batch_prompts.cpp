@@ -7,20 +7,21 @@
 #include "cli/commands/pictures.h"
 #include "cli/flags/length_options.h"
 #include "cli/terminal/text_input.h"
+#include "text/json_slices.h"
 
 namespace slip::cli {
 namespace {
 
 using nlohmann::json;
 
-session::Prompt prompt_of_messages(const json& line, const session::Model& model,
+/// `text` is the line as it was written: a template sees the order of its keys.
+session::Prompt prompt_of_messages(const json& line, std::string_view text, const session::Model& model,
                                    std::span<const session::Picture> pictures) {
   if (!model.is_chat()) fail_usage("the model's tokenizer has no chat turns; use \"prompt\"");
-  const json none;
-  const text::Conversation conversation{text::read_messages(line["messages"]),
-                                        text::read_tools(line.contains("tools") ? line["tools"] : none)};
+  const text::Conversation conversation{text::parse_messages(text::member_slice(text, "messages")),
+                                        text::parse_tools(text::member_slice(text, "tools"))};
   if (conversation.turns.empty()) fail_usage("\"messages\" is empty");
-  bool thinking = false;
+  std::optional<bool> thinking;
   if (line.contains("think")) {
     if (!line["think"].is_boolean()) fail_usage("\"think\" must be true or false");
     thinking = line["think"].get<bool>();
@@ -47,7 +48,7 @@ BatchPrompt read_line(std::string_view text, const std::string& where, const ses
         look_at(model, fields.texts("images").value_or(std::vector<std::string>{}), image_tokens);
     prompt.picture_tokens = most_tokens_of(pictures);
     prompt.prompt = given ? model.raw(raw_with_pictures(*given, pictures.size()), {}, pictures)
-                          : prompt_of_messages(line, model, pictures);
+                          : prompt_of_messages(line, text, model, pictures);
   } catch (const Error& error) {
     fail_file("{}: {}", where, error.what());
   }

@@ -156,7 +156,7 @@ class Chat {
     } else if (!text.empty()) {
       fail_usage("/think is followed by on or off, not '{}'", escaped(text));
     }
-    return fmt::format("thinking is {}\n", session_.thinking ? "on" : "off");
+    return fmt::format("thinking is {}\n", session_.thinking.value_or(false) ? "on" : "off");
   }
 
   int context() const { return model_.context(); }

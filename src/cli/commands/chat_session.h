@@ -3,6 +3,7 @@
 // trained on it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ namespace slip::cli {
 class ChatSession {
  public:
   std::string system;
-  bool thinking = false;
+  std::optional<bool> thinking = {};
 
   /// Goes with the next message.
   void show(session::Picture picture) { pictures_.push_back(std::move(picture)); }

@@ -31,6 +31,7 @@ struct Command {
   X(tokenize)            \
   X(template)            \
   X(bench)               \
+  X(bench_serve)         \
   X(verify)              \
   X(synth)               \
   X(version)

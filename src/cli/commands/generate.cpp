@@ -31,7 +31,7 @@ ReplyForm form_of(const GenerateOptions& options, const Model& model) {
   if (options.ids) return ReplyForm::kTokens;
   if (options.raw) return ReplyForm::kText;
   if (model.is_chat()) return ReplyForm::kChat;
-  if (!options.conversation.system.empty() || options.conversation.thinking()) {
+  if (!options.conversation.system.empty() || options.conversation.asks_to_think()) {
     fail_usage("{}: the tokenizer has no chat turns; leave out --system and --think",
                model.checkpoint().path);
   }

@@ -56,12 +56,12 @@ void check_batch(const GenerateOptions& options) {
         "--prompts reads and writes lines of JSON; leave out --raw, --ids, --json, --logprobs and "
         "--show-drafts");
   }
-  if (!options.conversation.system.empty() || options.conversation.thinking())
+  if (!options.conversation.system.empty() || options.conversation.asks_to_think())
     fail_usage("with --prompts every line says how it starts; leave out --system and --think");
 }
 
 void check_single(const GenerateOptions& options) {
-  const bool talks = !options.conversation.system.empty() || options.conversation.thinking();
+  const bool talks = !options.conversation.system.empty() || options.conversation.asks_to_think();
   if (options.raw && talks) fail_usage("--system and --think need chat turns; leave out --raw, or those two");
   if (options.ids && (options.raw || talks || !options.stops.empty() || !options.images.files.empty())) {
     fail_usage("--ids knows no text and no pictures; leave out --raw, --system, --think, --stop and --image");

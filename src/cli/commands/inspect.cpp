@@ -145,6 +145,9 @@ ordered_json report_json(const Checkpoint& checkpoint, const ModelReport& report
       {"experts_per_token", config.experts_per_token},
       {"empty_thought_block", chat.empty_thought_block},
       {"chat_style_from", chat.origin},
+      {"chat_template", chat.own == nullptr
+                            ? ordered_json()
+                            : ordered_json{{"file", chat.own->name()}, {"sha256", chat.sha256}}},
       {"layers", layers_json(config)},
       {"loaded", ordered_json::array()},
       {"not_loaded", ordered_json::array()},

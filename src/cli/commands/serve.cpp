@@ -93,12 +93,12 @@ class Serving {
   /// Listens, so that a taken port is known at once, then loads.
   void start() {
     model_ = Model::open(options_.model);
-    const server::MemoryPlan plan =
-        server::plan_memory(model_->checkpoint(), options_.backend,
-                            {.context = options_.context, .cache_bytes = options_.cache_bytes});
-    model_->open_drafters(options_.draft);
+    const auto [plan, draft, left_out] =
+        server::plan_with_drafters(*model_, options_.backend, options_.draft,
+                                   {.context = options_.context, .cache_bytes = options_.cache_bytes});
+    if (!left_out.empty()) write_err(left_out + "\n");
     server_.start();
-    load(plan);
+    load(plan, draft);
     replies_ = std::make_unique<api::ModelReplies>(*model_);
     service_.open(*model_, *replies_);
     if (!options_.quiet) write_err(start_text(options_, server_, *model_, plan, service_.model_id()));
@@ -122,35 +122,33 @@ class Serving {
   }
 
  private:
-  static ServeOptions with_sinks(ServeOptions options) {
+  ServeOptions with_sinks(ServeOptions options) {
     const bool quiet = options.quiet;
     options.service.log = [quiet](std::string_view line) {
       if (!quiet) write_err(std::string(line) + "\n");
     };
-    options.http.on_refused = [quiet](const http::RefusedRequest& refused) {
-      if (!quiet)
-        write_err(
-            fmt::format("{} refused {} {}\n", refused.id, refused.refusal.status, refused.refusal.code));
-    };
+    options.http.on_refused = [this](const http::RefusedRequest& refused) { service_.note_refused(refused); };
     const char* keys = std::getenv("SLIPSTREAM_API_KEY");
     options.http.keys = http::load_api_keys(options.key_file, keys == nullptr ? "" : keys);
     if (options.metrics_open) options.http.free_paths.push_back("/metrics");
     return options;
   }
 
-  void load(const server::MemoryPlan& plan) {
+  void load(const server::MemoryPlan& plan, const session::DraftOptions& draft) {
     const int sequences = options_.sequences > 0 ? options_.sequences
                           : plan.cuda            ? kGpuSequences
                                                  : kCpuSequences;
     ProgressBar bar("loading");
-    model_->load(
-        {.backend = options_.backend,
-         .draft = options_.draft,
-         .engine = {.context = plan.context, .sequences = sequences, .cache_bytes = plan.cache_bytes},
-         .progress = [&](size_t done, size_t total) {
-           if (signals_.count() > 0) throw Interrupted();
-           bar.update(done, total);
-         }});
+    model_->load({.backend = options_.backend,
+                  .draft = draft,
+                  .engine = {.context = plan.context,
+                             .sequences = sequences,
+                             .draft_sequences = options_.draft_sequences,
+                             .cache_bytes = plan.cache_bytes},
+                  .progress = [&](size_t done, size_t total) {
+                    if (signals_.count() > 0) throw Interrupted();
+                    bar.update(done, total);
+                  }});
   }
 
   void watch() {

@@ -52,6 +52,9 @@ void add_model_topic(Parser& parser, ServeOptions& options) {
   add_backend_options(parser, options.backend);
   parser.group("Speculation");
   add_draft_options(parser, options.draft);
+  parser.integer(
+      {"--draft-max-sequences", "N", "with more replies at once nobody guesses (default: no bound)"}, 1, 4096,
+      options.draft_sequences);
 }
 
 void add_network_topic(Parser& parser, ServeOptions& options) {
@@ -162,25 +165,45 @@ bool help(const Arguments& args) {
 }
 
 /// The options that the environment may set: a name without dashes, and whether it takes a value.
-constexpr std::pair<const char*, bool> kSettings[] = {{"model", true},          {"served-model-name", true},
-                                                      {"strict-models", false}, {"context", true},
-                                                      {"max-sequences", true},  {"cache", true},
-                                                      {"device", true},         {"threads", true},
-                                                      {"activations", true},    {"kv", true},
-                                                      {"draft-model", true},    {"draft-kind", true},
-                                                      {"draft-depth", true},    {"draft-bits", true},
-                                                      {"host", true},           {"port", true},
-                                                      {"unix-socket", true},    {"base-path", true},
-                                                      {"api-key-file", true},   {"metrics-open", false},
-                                                      {"allowed-host", true},   {"cors-origin", true},
-                                                      {"queue", true},          {"max-request-tokens", true},
-                                                      {"answer-tokens", true},  {"deadline", true},
-                                                      {"max-body", true},       {"max-head", true},
-                                                      {"max-headers", true},    {"max-connections", true},
-                                                      {"max-unsent", true},     {"head-timeout", true},
-                                                      {"body-timeout", true},   {"idle-timeout", true},
-                                                      {"log-format", true},     {"quiet", false},
-                                                      {"drain-grace", true},    {"drain-timeout", true},
+constexpr std::pair<const char*, bool> kSettings[] = {{"model", true},
+                                                      {"served-model-name", true},
+                                                      {"strict-models", false},
+                                                      {"context", true},
+                                                      {"max-sequences", true},
+                                                      {"cache", true},
+                                                      {"device", true},
+                                                      {"threads", true},
+                                                      {"activations", true},
+                                                      {"kv", true},
+                                                      {"draft-model", true},
+                                                      {"draft-kind", true},
+                                                      {"draft-depth", true},
+                                                      {"draft-bits", true},
+                                                      {"draft-max-sequences", true},
+                                                      {"host", true},
+                                                      {"port", true},
+                                                      {"unix-socket", true},
+                                                      {"base-path", true},
+                                                      {"api-key-file", true},
+                                                      {"metrics-open", false},
+                                                      {"allowed-host", true},
+                                                      {"cors-origin", true},
+                                                      {"queue", true},
+                                                      {"max-request-tokens", true},
+                                                      {"answer-tokens", true},
+                                                      {"deadline", true},
+                                                      {"max-body", true},
+                                                      {"max-head", true},
+                                                      {"max-headers", true},
+                                                      {"max-connections", true},
+                                                      {"max-unsent", true},
+                                                      {"head-timeout", true},
+                                                      {"body-timeout", true},
+                                                      {"idle-timeout", true},
+                                                      {"log-format", true},
+                                                      {"quiet", false},
+                                                      {"drain-grace", true},
+                                                      {"drain-timeout", true},
                                                       {"step-timeout", true}};
 
 void add_setting(const std::string& name, const std::string& value, const std::string& where,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "checkpoint/json_text.h"
 #include "cli/commands/command.h"
 #include "cli/flags/model_options.h"
 #include "cli/flags/parser.h"
@@ -13,6 +14,7 @@
 #include "cli/terminal/text_input.h"
 #include "session/model.h"
 #include "text/jinja/template.h"
+#include "text/json_slices.h"
 #include "text/template_check.h"
 
 namespace slip::cli {
@@ -24,7 +26,7 @@ using nlohmann::ordered_json;
 constexpr const char* kHelp =
     "Render a chat template, or check what it does to prompts.\n\n"
     "Usage: slipstream template render TEMPLATE.jinja [--now TIME] < context.json\n"
-    "       slipstream template check [MODEL] [--json]\n";
+    "       slipstream template check [MODEL] [--chat-template FILE] [--conversations FILE] [--json]\n";
 
 /// A template's error as it is told: jinja2's class first.
 int report(const jinja::TemplateError& error) {
@@ -63,23 +65,58 @@ const char* name_of(text::CheckResult::Verdict verdict) {
   return "?";
 }
 
+/// A file of conversations, a list of {"messages", "tools", "enable_thinking"}: where its prefixes break.
+std::vector<text::CheckResult> check_conversations(const text::jinja::Template& chat_template,
+                                                   const std::string& file,
+                                                   const text::Tokenizer& tokenizer) {
+  constexpr size_t kLargest = size_t{256} << 20;
+  const std::string text = read_text_file(file, kLargest);
+  const nlohmann::json list = checkpoint::parse_json(text, file);
+  if (!list.is_array()) fail_file("{}: must be a list of objects with \"messages\"", file);
+  const std::vector<std::string_view> slices = text::item_slices(text);
+  std::vector<text::CheckResult> results;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const checkpoint::JsonObject fields(list[i], fmt::format("{}[{}]", file, i));
+    const bool thinking = fields.boolean("enable_thinking").value_or(false);
+    const std::string name = fmt::format("conversation {}, thinking {}", i, thinking ? "on" : "off");
+    std::vector<text::CheckResult> found;
+    try {
+      const text::Conversation conversation{text::parse_messages(text::member_slice(slices[i], "messages")),
+                                            text::parse_tools(text::member_slice(slices[i], "tools"))};
+      found = text::check_prefixes(chat_template, conversation, {.thinking = thinking}, name, &tokenizer);
+    } catch (const Error& error) {
+      found = {{"prefix", text::CheckResult::Verdict::kFail, fmt::format("{}: {}", name, error.what())}};
+    }
+    results.insert(results.end(), found.begin(), found.end());
+  }
+  return results;
+}
+
 int run_check(const Arguments& args) {
   std::vector<std::string> words;
+  std::string chat_template, conversations;
   bool json = false;
-  Parser parser(template_command, "check [MODEL] [--json]");
+  Parser parser(template_command, "check [MODEL] [--chat-template FILE] [--conversations FILE] [--json]");
   parser.words({"", "MODEL", "folder, or name in the Hugging Face cache (default: models/tiny)"}, words, 0,
                1);
+  parser.text({"--chat-template", "FILE", "a Jinja template in place of the model's own"}, chat_template);
+  parser.text({"--conversations", "FILE",
+               "look for broken prefixes in these, a JSON list of {\"messages\", \"tools\"}"},
+              conversations);
   parser.flag("--json", json, "print a list of JSON objects");
   if (!parser.parse(args)) return kExitOk;
-  const auto model = session::Model::open(words.empty() ? "" : words[0]);
+  const auto model = session::Model::open(words.empty() ? "" : words[0], {.chat_template = chat_template});
   const session::ChatStyle& style = model->chat_style();
   if (!style.fault.empty()) fail_file("{}", style.fault);
   if (style.own == nullptr)
     fail_file("{}: ships no chat template, so its prompts are rendered natively", model->checkpoint().path);
+  const auto results = conversations.empty()
+                           ? text::check_template(*style.own, {}, &model->tokenizer())
+                           : check_conversations(*style.own, conversations, model->tokenizer());
   ordered_json list = ordered_json::array();
   std::string lines = fmt::format("{}\n", style.own->name());
   bool failed = false;
-  for (const text::CheckResult& result : text::check_template(*style.own, {})) {
+  for (const text::CheckResult& result : results) {
     failed |= result.verdict == text::CheckResult::Verdict::kFail;
     lines += fmt::format("{:4}  {:14}  {}\n", name_of(result.verdict), result.check, result.finding);
     list.push_back(

@@ -1,6 +1,7 @@
 // The options about what is said to a model and what of its reply is shown, shared by the commands that talk.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/flags/parser.h"
@@ -10,10 +11,11 @@ namespace slip::cli {
 struct ConversationOptions {
   std::string system;
   std::string chat_template;           // a file; empty = the model's own
-  std::string think = "off";           // on or off
+  std::string think;                   // on or off; empty = the template's own default
   std::string show_thinking = "auto";  // auto, on or off
 
-  bool thinking() const { return think == "on"; }
+  std::optional<bool> thinking() const { return think.empty() ? std::nullopt : std::optional(think == "on"); }
+  bool asks_to_think() const { return think == "on"; }
 };
 
 /// Adds --system, --think, --show-thinking and --chat-template.

@@ -9,11 +9,13 @@
 namespace slip::cli {
 
 /// The bar's line: "loading [#####.....]  52 %  1.4 / 2.6 GiB  3 s left"; a pure function, tested as such.
-std::string bar_text(const std::string& what, size_t done, size_t total, double elapsed_seconds);
+enum class BarUnit { kBytes, kThings };
+std::string bar_text(const std::string& what, size_t done, size_t total, double elapsed_seconds,
+                     BarUnit unit = BarUnit::kBytes);
 
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string what);
+  explicit ProgressBar(std::string what, BarUnit unit = BarUnit::kBytes);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -25,6 +27,7 @@ class ProgressBar {
   using Clock = std::chrono::steady_clock;
 
   std::string what_;
+  BarUnit unit_;
   bool visible_;
   bool drawn_ = false;
   Clock::time_point start_, next_;

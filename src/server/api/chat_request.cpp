@@ -6,6 +6,7 @@
 
 #include "server/api/error.h"
 #include "server/api/thinking.h"
+#include "text/json_slices.h"
 
 namespace slip::server::api {
 namespace {
@@ -52,8 +53,8 @@ json readable_part(const json& part, bool of_tool, const std::string& where) {
   return part;
 }
 
-/// Checks what the reader of conversations leaves open, and puts parts into words that it knows.
-void prepare_message(json& message, const std::string& where) {
+/// Checks what the reader of conversations leaves open, and puts parts into words that it knows. Whether it changed any.
+bool prepare_message(json& message, const std::string& where) {
   if (!message.is_object())
     fail_field(where, "must be an object with a \"role\", not {}", kind_text(message));
   const json role = message.value("role", json());
@@ -61,30 +62,43 @@ void prepare_message(json& message, const std::string& where) {
   const auto content = message.find("content");
   const bool empty = content == message.end() || content->is_null();
   if (empty && role != "assistant" && role != "model") fail_field(where + ".content", "is missing");
-  if (empty) return;
+  if (empty) return false;
+  bool changed = false;
   if (content->is_array()) {
     for (size_t i = 0; i < content->size(); ++i) {
-      (*content)[i] = readable_part((*content)[i], role == "tool", fmt::format("{}.content[{}]", where, i));
+      json part = readable_part((*content)[i], role == "tool", fmt::format("{}.content[{}]", where, i));
+      changed = changed || part != (*content)[i];
+      (*content)[i] = std::move(part);
     }
   } else if (!content->is_string() && role != "tool") {
     fail_field(where + ".content", "must be a string or a list of parts, not {}", kind_text(*content));
   }
+  return changed;
 }
 
-std::vector<text::Turn> read_turns(const json& body) {
+/// The items of a list of the body as they were sent, or nothing when that is not known.
+std::vector<std::string_view> sent_items(std::string_view sent, std::string_view key, size_t count) {
+  auto items = text::item_slices(text::member_slice(sent, key));
+  if (items.size() != count) items.clear();
+  return items;
+}
+
+std::vector<text::Turn> read_turns(const json& body, std::string_view sent) {
   const auto found = body.find("messages");
   if (found == body.end() || found->is_null())
     fail_field("messages", "is missing; give at least one message");
   if (!found->is_array()) fail_field("messages", "must be a list, not {}", kind_text(*found));
   if (found->empty()) fail_field("messages", "is empty; give at least one message");
+  const auto items = sent_items(sent, "messages", found->size());
   std::vector<text::Turn> turns;
   turns.reserve(found->size());
   for (size_t i = 0; i < found->size(); ++i) {
     const std::string where = fmt::format("messages[{}]", i);
     json list = json::array({(*found)[i]});
-    prepare_message(list[0], where);
+    const bool changed = prepare_message(list[0], where);
     try {
       turns.push_back(std::move(text::read_messages(list).front()));
+      if (!changed && !items.empty()) turns.back().source = items[i];
     } catch (const Error& error) {
       // The reader saw a list of one.
       std::string message = error.what();
@@ -104,7 +118,7 @@ bool is_callable(std::string_view name) {
   });
 }
 
-std::vector<text::Tool> read_tools(const Fields& fields) {
+std::vector<text::Tool> read_tools(const Fields& fields, std::string_view sent) {
   const json* list = fields.find("tools");
   if (list == nullptr) return {};
   if (!list->is_array()) fail_field("tools", "must be a list, not {}", kind_text(*list));
@@ -119,6 +133,8 @@ std::vector<text::Tool> read_tools(const Fields& fields) {
   } catch (const Error& error) {
     throw ApiError(api_error(error));
   }
+  const auto items = sent_items(sent, "tools", tools.size());
+  for (size_t i = 0; i < items.size(); ++i) tools[i].source = items[i];
   for (size_t i = 0; i < tools.size(); ++i) {
     if (is_callable(tools[i].name)) continue;
     fail_field(fmt::format("tools[{}].function.name", i),
@@ -195,12 +211,17 @@ void read_logprobs(const Fields& fields, session::SamplingChoice& sampling) {
 
 }  // namespace
 
-void read_conversation(const json& body, text::Conversation& conversation, session::ChatOptions& options) {
+void read_conversation(const json& body, text::Conversation& conversation, session::ChatOptions& options,
+                       std::string_view sent) {
   const Fields fields(body);
-  conversation.turns = read_turns(body);
-  conversation.tools = read_tools(fields);
+  conversation.turns = read_turns(body, sent);
+  conversation.tools = read_tools(fields, sent);
   apply_tool_choice(fields, conversation.tools);
-  options.thinking = read_thinking(fields).value_or(false);
+  options.thinking = read_thinking(fields);
+  if (fields.object("chat_template_kwargs")) {
+    const std::string_view more = text::member_slice(sent, "chat_template_kwargs");
+    options.more = more.empty() ? fields.find("chat_template_kwargs")->dump() : std::string(more);
+  }
   options.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
   options.continue_last = fields.boolean_or("continue_final_message", false);
   if (options.continue_last && (conversation.turns.back().role != text::Role::kAssistant ||
@@ -209,10 +230,10 @@ void read_conversation(const json& body, text::Conversation& conversation, sessi
   }
 }
 
-ChatRequest read_chat(const json& body, int vocab) {
+ChatRequest read_chat(const json& body, int vocab, std::string_view sent) {
   const Fields fields(body);
   ChatRequest request{.common = read_generation(fields, vocab)};
-  read_conversation(body, request.conversation, request.options);
+  read_conversation(body, request.conversation, request.options, sent);
   read_response_format(fields, request.warnings);
   refuse_forced_forms(fields);
   if (fields.has("functions")) fail_unsupported("functions", "is the old spelling; use tools");

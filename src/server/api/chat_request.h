@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/api/generation_fields.h"
@@ -20,11 +21,12 @@ struct ChatRequest {
   std::vector<std::string> warnings = {};  // for the answer: what was asked and is not enforced
 };
 
+/// `sent` is the body's text, of which templates see keys in order and 2.0 beside 2; without it keys come sorted.
 /// Throws ApiError.
-ChatRequest read_chat(const nlohmann::json& body, int vocab);
+ChatRequest read_chat(const nlohmann::json& body, int vocab, std::string_view sent = {});
 
 /// The messages, tools and prompt options alone, for routes that only render. Throws ApiError.
 void read_conversation(const nlohmann::json& body, text::Conversation& conversation,
-                       session::ChatOptions& options);
+                       session::ChatOptions& options, std::string_view sent = {});
 
 }  // namespace slip::server::api

@@ -19,6 +19,7 @@ using nlohmann::json;
 struct Service::Job {
   GenerationFields common;
   std::vector<session::Prompt> prompts = {};
+  const char* field = "messages";  // that the prompts came in
   std::vector<std::string> warnings = {};
   std::string prefix = "chatcmpl";  // of the answer's id
   std::string object = "chat.completion", chunk = "chat.completion.chunk";
@@ -38,17 +39,16 @@ void check_model(const ModelCard& card, const json& body) {
       "model");
 }
 
-/// Most tokens that may follow the prompt.
-int64_t room_for(const session::Prompt& prompt, int context, int request_tokens) {
-  const auto most = static_cast<size_t>(request_tokens > 0 ? std::min(request_tokens, context) : context);
+/// Most tokens that may follow the prompt, of `most` in all. `field` is where it was sent.
+int64_t room_for(const session::Prompt& prompt, int most, const char* field) {
   if (prompt.size() == 0)
-    throw ApiError(400, "invalid_value", "the prompt is empty; give at least one token", "prompt");
-  if (prompt.size() >= most) {
+    throw ApiError(400, "invalid_value", "the prompt is empty; give at least one token", field);
+  const auto room = static_cast<size_t>(std::max(most, 1));
+  if (prompt.size() >= room) {
     throw ApiError(400, "context_length_exceeded",
-                   fmt::format("prompt is too long: {} tokens > {} maximum", prompt.size(), most - 1),
-                   "messages");
+                   fmt::format("prompt is too long: {} tokens > {} maximum", prompt.size(), room - 1), field);
   }
-  return static_cast<int64_t>(most - prompt.size());
+  return static_cast<int64_t>(room - prompt.size());
 }
 
 Json seed_json(const GenerationFields& common, uint64_t seed) {
@@ -73,9 +73,10 @@ void Service::generate(Call& call, Job job) {
 
   Answer::Plan plan{.exchange = call.exchange, .path = call.request.path};
   double prompt_tokens = 0, answer_tokens = 0;
-  const int least = generation.min_tokens;
+  const int least = generation.min_tokens, limit = options_.limits.request_tokens;
+  const int longest = limit > 0 ? std::min(limit, replies_->longest()) : replies_->longest();
   for (const session::Prompt& prompt : job.prompts) {
-    const int64_t room = room_for(prompt, card_->context(), options_.limits.request_tokens);
+    const int64_t room = room_for(prompt, longest, job.field);
     generation.max_tokens = static_cast<int>(std::min(asked, room));
     generation.min_tokens = std::min(least, generation.max_tokens);
     prompt_tokens += static_cast<double>(prompt.size());
@@ -130,7 +131,7 @@ void Service::generate(Call& call, Job job) {
 void Service::chat(Call& call) {
   const json body = parse_body(call.request.body);
   check_model(*card_, body);
-  ChatRequest chat = read_chat(body, model_->config().vocab);
+  ChatRequest chat = read_chat(body, model_->config().vocab, call.request.body);
   Job job{.common = std::move(chat.common), .warnings = std::move(chat.warnings)};
   job.prompts.push_back(model_->prompt(chat.conversation, chat.options));
   job.writer = [&](ReplyFrame frame) {
@@ -152,6 +153,7 @@ void Service::complete(Call& call) {
   const text::Tokenizer& tokenizer = model_->tokenizer();
   const bool spelled = completion.common.generation.form == session::ReplyForm::kSpelled;
   Job job{.common = std::move(completion.common),
+          .field = "prompt",
           .prefix = "cmpl",
           .object = "text_completion",
           .chunk = "text_completion",

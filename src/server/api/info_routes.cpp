@@ -80,6 +80,10 @@ void Service::properties(Call& call) {
   Json body = card_->properties();
   const engine::Load load = replies_->load();
   body["total_slots"] = load.sequences;
+  body["kv"] = {{"type", replies_->kv_text()},
+                {"bytes", load.cache_bytes == ~size_t{0} ? Json() : Json(load.cache_bytes)},
+                {"page_positions", kv::kPagePositions},
+                {"longest_request", replies_->longest()}};
   body["limits"] = {{"sequences", load.sequences},
                     {"queue", options_.limits.queue},
                     {"request_tokens", options_.limits.request_tokens},
@@ -117,7 +121,7 @@ void Service::tokenize(Call& call) {
   } else if (fields.has("messages")) {
     text::Conversation conversation;
     session::ChatOptions options;
-    read_conversation(body, conversation, options);
+    read_conversation(body, conversation, options, call.request.body);
     ids = ids_of(model_->prompt(conversation, options));
   } else {
     fail_field("content", "is missing; give content, prompt or messages");
@@ -146,7 +150,7 @@ void Service::apply_template(Call& call) {
   const json body = parse_body(call.request.body);
   text::Conversation conversation;
   session::ChatOptions options;
-  read_conversation(body, conversation, options);
+  read_conversation(body, conversation, options, call.request.body);
   const std::vector<int> ids = ids_of(model_->prompt(conversation, options));
   respond_json(*call.exchange, {{"prompt", model_->tokenizer().decode(ids)}});
 }

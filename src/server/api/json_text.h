@@ -1,6 +1,7 @@
 // JSON as this server writes it: keys in the order they were put in, and no byte that is not UTF-8.
 #pragma once
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +14,15 @@ using Json = nlohmann::ordered_json;
 
 inline std::string to_text(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// A float as people write it: 0.95 and not the double nearest to it, 0.949999988079071.
+inline double shortest(float value) {
+  char text[32];
+  const auto written = std::to_chars(text, text + sizeof text, value);
+  double read = 0;
+  std::from_chars(text, written.ptr, read);
+  return read;
 }
 
 /// Appends a server-sent event without a name.

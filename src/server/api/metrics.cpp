@@ -5,8 +5,10 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <mutex>
 
 namespace slip::server::api {
@@ -28,7 +30,7 @@ const Buckets kRequest{0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,
 const Buckets kTokens{1,    2,    5,    10,    20,    50,    100,    200,   500,
                       1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
 const Buckets kChoices{1, 2, 5, 10, 20};
-const Buckets kStep{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
+const Buckets kStep(engine::StepSizes::kMost.begin(), engine::StepSizes::kMost.end());
 
 const char* reason_name(engine::FinishReason reason) {
   switch (reason) {
@@ -40,12 +42,21 @@ const char* reason_name(engine::FinishReason reason) {
   }
 }
 
+/// 0 where the system does not say.
+size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t whole = 0, resident = 0;
+  file >> whole >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
 
 struct Metrics::Families {
   Names labels;
   prometheus::Registry registry;
   std::mutex reading;  // gauges and text belong together
+  engine::StepSizes seen_steps;
 
   Names with(const std::string& name, const std::string& value) const {
     Names all = labels;
@@ -90,6 +101,12 @@ struct Metrics::Families {
   prometheus::Family<Gauge>& cache_config =
       prometheus::BuildGauge().Name("vllm:cache_config_info").Help("The cache's pages.").Register(registry);
   Gauge* cache_config_value = nullptr;
+
+  Gauge& resident = prometheus::BuildGauge()
+                        .Name("process_resident_memory_bytes")
+                        .Help("Memory of the process that is in RAM.")
+                        .Register(registry)
+                        .Add({});
 
   // Counters.
   Counter& prompt_tokens = counter("vllm:prompt_tokens_total", "Tokens of prompts.");
@@ -194,6 +211,16 @@ void Metrics::add(const RequestRecord& record) {
   f.most_output.Observe(longest);
 }
 
+// The engine counts by itself, as nothing slow runs on its thread.
+void Metrics::add_steps(const engine::StepSizes& sizes) {
+  Families& f = *families_;
+  std::vector<double> more;
+  for (size_t i = 0; i < sizes.steps.size(); ++i)
+    more.push_back(static_cast<double>(sizes.steps[i] - f.seen_steps.steps[i]));
+  f.iteration.ObserveMultiple(more, static_cast<double>(sizes.tokens - f.seen_steps.tokens));
+  f.seen_steps = sizes;
+}
+
 std::string Metrics::text(const engine::Load& load, int kv_page) {
   Families& f = *families_;
   const std::lock_guard lock(f.reading);
@@ -205,6 +232,8 @@ std::string Metrics::text(const engine::Load& load, int kv_page) {
       bounded ? 1 - static_cast<double>(load.free_bytes) / static_cast<double>(load.cache_bytes) : 0;
   f.kv_use.Set(use);
   f.kv_use_old.Set(use);
+  add_steps(load.sizes);
+  f.resident.Set(static_cast<double>(resident_bytes()));
   if (f.cache_config_value == nullptr) {
     // Both must read as whole numbers, as routers compute with them.
     Names names = f.with("block_size", std::to_string(kv_page));

@@ -31,6 +31,8 @@ class Metrics {
 
  private:
   struct Families;
+  void add_steps(const engine::StepSizes& sizes);
+
   std::unique_ptr<Families> families_;
 };
 

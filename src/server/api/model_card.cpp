@@ -4,13 +4,39 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 
+#include "base/human.h"
 #include "kv/page_key.h"
 #include "session/build_info.h"
 #include "session/model_report.h"
 
 namespace slip::server::api {
 namespace {
+
+/// What a folder holds, without saying where it lies: clients need not know. The Hugging Face cache keeps a model in
+/// models--OWNER--NAME/snapshots/REVISION.
+std::string label_of(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  if (folder.parent_path().filename() != "snapshots") return folder.filename().string();
+  std::string name = folder.parent_path().parent_path().filename().string();
+  if (!name.starts_with("models--")) return folder.filename().string();
+  name.erase(0, std::string_view("models--").size());
+  if (const size_t dashes = name.find("--"); dashes != std::string::npos) name.replace(dashes, 2, "/");
+  return name;
+}
+
+/// The model's own sentence, its paths shortened.
+std::string drafting_text(const session::Model& model) {
+  std::string text = model.drafting_text();
+  for (const std::string& path : model.drafter_paths()) {
+    const std::string shown = path_text(path);
+    if (const size_t at = text.find(shown); at != std::string::npos)
+      text.replace(at, shown.size(), label_of(path));
+  }
+  return text;
+}
 
 /// The last part of a path or of a name with an owner.
 std::string last_part(std::string name) {
@@ -41,11 +67,12 @@ bool of_other_maker(std::string_view name) {
 }
 
 Json sampling_json(const checkpoint::GenerationConfig& defaults) {
-  return {{"temperature", defaults.do_sample ? defaults.temperature : 0.0f},
-          {"top_k", std::max(defaults.top_k, 0)},
-          {"top_p", defaults.top_p > 0 ? defaults.top_p : 1.0f},
-          {"min_p", std::max(defaults.min_p, 0.0f)},
-          {"repetition_penalty", defaults.repetition_penalty > 0 ? defaults.repetition_penalty : 1.0f}};
+  return {
+      {"temperature", shortest(defaults.do_sample ? defaults.temperature : 0.0f)},
+      {"top_k", std::max(defaults.top_k, 0)},
+      {"top_p", shortest(defaults.top_p > 0 ? defaults.top_p : 1.0f)},
+      {"min_p", shortest(std::max(defaults.min_p, 0.0f))},
+      {"repetition_penalty", shortest(defaults.repetition_penalty > 0 ? defaults.repetition_penalty : 1.0f)}};
 }
 
 }  // namespace
@@ -78,7 +105,7 @@ Json ModelCard::entry() const {
           {"context_length", context_},
           {"input_modalities", Json::array({"text"})},
           {"output_modalities", Json::array({"text"})},
-          {"drafter", drafts ? Json(model_.drafting_text()) : Json()}};
+          {"drafter", drafts ? Json(drafting_text(model_)) : Json()}};
 }
 
 Json ModelCard::properties() const {
@@ -93,7 +120,7 @@ Json ModelCard::properties() const {
             {"parameters", report.parameters},
             {"bytes", report.packed_bytes},
             {"fingerprint", fingerprint_}}},
-          {"drafting", model_.drafting_text()},
+          {"drafting", drafting_text(model_)},
           {"n_ctx", context_},
           {"max_model_len", context_},
           {"vocab", model_.config().vocab},

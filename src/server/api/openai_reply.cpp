@@ -51,7 +51,7 @@ std::string token_text(const text::Tokenizer& tokenizer, int id) {
 
 Json logprob_json(float logprob) {
   constexpr float kLeast = -9999;
-  return std::isfinite(logprob) ? logprob : kLeast;
+  return shortest(std::isfinite(logprob) ? logprob : kLeast);
 }
 
 void append_failure(const ApiError& error, const RequestRecord& record, std::string& out) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "engine/request.h"
 #include "engine/stats.h"
@@ -19,6 +20,10 @@ class ReplySource {
   virtual engine::Load load() const = 0;
   /// Most tokens of a sequence.
   virtual int context() const = 0;
+  /// The same, or less where its caches would not fit.
+  virtual int longest() const { return context(); }
+  /// How keys and values are stored.
+  virtual std::string kv_text() const { return "none"; }
 };
 
 class ModelReplies final : public ReplySource {
@@ -29,6 +34,8 @@ class ModelReplies final : public ReplySource {
   void cancel(uint64_t id) override { model_.cancel(id); }
   engine::Load load() const override { return model_.load_now(); }
   int context() const override { return model_.context(); }
+  int longest() const override { return model_.longest(); }
+  std::string kv_text() const override { return model_.kv_text(); }
 
  private:
   session::Model& model_;

@@ -197,8 +197,15 @@ void Service::require_model(Call& call) const {
 }
 
 void Service::note(const RequestRecord& record) {
-  if (metrics_ && state_ != State::kLoading) metrics_->add(record);
+  if (state_ != State::kLoading && metrics_) metrics_->add(record);
   if (options_.log_requests && !is_probe(record)) say(log_line(record, options_.json_log));
+}
+
+void Service::note_refused(const http::RefusedRequest& refused) {
+  note({.id = refused.id,
+        .route = "refused",
+        .status = refused.refusal.status,
+        .error = refused.refusal.code});
 }
 
 void Service::say(const std::string& line) const {

@@ -15,6 +15,7 @@
 #include "server/api/metrics.h"
 #include "server/api/model_card.h"
 #include "server/api/roster.h"
+#include "server/http/options.h"
 
 namespace slip::server::api {
 
@@ -44,6 +45,9 @@ class Service {
       handle(std::move(request), std::move(exchange));
     };
   }
+
+  /// A request that never reached handle(): for the log and the metrics.
+  void note_refused(const http::RefusedRequest& refused);
 
   // The way down, in this order.
   /// Health says 503; requests are still taken.

@@ -203,8 +203,7 @@ std::optional<Refusal> Connection::judge_head(const AccessQuestion& question) {
   if (!known_method(head_.method))
     return Refusal{405, "method_not_allowed", "this server knows GET, HEAD, POST and OPTIONS"};
   const int seconds = core_.refusing_seconds.load();
-  const auto& open = core_.options.open_while_draining;
-  if (seconds > 0 && std::find(open.begin(), open.end(), question.path) == open.end())
+  if (seconds > 0 && !core_.is_probe(question.path))
     return Refusal{503, "shutting_down", "the server is shutting down", seconds};
   const std::string_view coding = find_header(head_.headers, "content-encoding");
   if (!coding.empty() && !same_word(coding, "identity"))
@@ -252,7 +251,8 @@ void Connection::dispatch(std::string_view behind) {
                   .key = std::move(key_),
                   .peer = entrance_.peer};
   parser_ = RequestParser(core_.options.limits);
-  core_.workers.post(std::move(request), answer_->handle());
+  const bool probe = core_.is_probe(request.path);
+  core_.workers.post(std::move(request), answer_->handle(), probe);
 }
 
 // ---- refusing
@@ -335,7 +335,8 @@ bool Connection::send_some() {
 }
 
 void Connection::end_answer(bool keep_alive) {
-  const bool goes_on = keep_alive && !core_.closing->load() && !ended_;
+  // Only what the answer's head promised counts: a drain that began since then tells the client in the next answer.
+  const bool goes_on = keep_alive && !ended_;
   answer_->gone();
   answer_.reset();
   count_active(false);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -24,6 +25,10 @@ Core::Core(Options given, Handler handler, ErrorBody shape)
       workers(options.workers, std::move(handler), [this](const Request& request, const std::string& what) {
         log_refusal({request.id, request.method, request.path, request.peer, {500, "internal_error", what}});
       }) {}
+
+bool Core::is_probe(std::string_view path) const {
+  return std::find(options.probes.begin(), options.probes.end(), path) != options.probes.end();
+}
 
 std::string Core::next_id() {
   // The random start keeps the ids of two servers, or of two runs, apart.

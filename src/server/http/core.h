@@ -32,6 +32,7 @@ class Core {
   std::atomic<size_t> arriving_bytes{0};  // of bodies that are not whole yet
   std::atomic<uint64_t> requests{0}, refusals{0}, dropped{0};
 
+  bool is_probe(std::string_view path) const;
   std::string next_id();
   void log_refusal(const RefusedRequest& refused);
 

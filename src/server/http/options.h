@@ -46,10 +46,10 @@ struct Options {
 
   std::vector<std::string> keys;                                  // empty: everybody may ask
   std::vector<std::string> free_paths{"/", "/health", "/ready"};  // GET and HEAD of these need no key
-  std::vector<std::string> open_while_draining{"/health", "/ready",
-                                               "/metrics"};  // reach the handler to the end
-  std::vector<std::string> allowed_hosts;                    // beside localhost, 127.0.0.1 and ::1; "*": all
-  std::vector<std::string> cors_origins;                     // "https://app.example"; "*": all
+  /// What load balancers ask: they reach the handler to the end, and wait behind no other request.
+  std::vector<std::string> probes{"/health", "/ready", "/metrics"};
+  std::vector<std::string> allowed_hosts;  // beside localhost, 127.0.0.1 and ::1; "*": all
+  std::vector<std::string> cors_origins;   // "https://app.example"; "*": all
 
   Limits limits;
   Times times;

@@ -48,7 +48,7 @@ class Server {
 
   /// From now on each answer is the last one of its connection.
   void close_behind_answers();
-  /// From now on new requests get a 503 with this Retry-After; but not those of Options::open_while_draining.
+  /// From now on new requests get a 503 with this Retry-After; but not those of Options::probes.
   void refuse_requests(int retry_after_seconds);
   /// Whether all requests are answered; waits for that so long.
   bool wait_idle(std::chrono::milliseconds wait) const;

@@ -8,51 +8,59 @@ namespace slip::server::http {
 
 Workers::Workers(int threads, Handler handler, Failed failed)
     : handler_(std::move(handler)), failed_(std::move(failed)) {
-  for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { run(); });
+  for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { run(requests_); });
+  threads_.emplace_back([this] { run(probes_); });
 }
 
-void Workers::post(Request request, std::shared_ptr<Exchange> exchange) {
+void Workers::post(Request request, std::shared_ptr<Exchange> exchange, bool probe) {
+  Queue& queue = probe ? probes_ : requests_;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    tasks_.push_back({std::move(request), std::move(exchange)});
+    queue.tasks.push_back({std::move(request), std::move(exchange)});
   }
-  arrived_.notify_one();
+  queue.arrived.notify_one();
 }
 
 void Workers::stop() {
-  std::deque<Task> left;
+  std::deque<Task> left[2];
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    left.swap(tasks_);
+    left[0].swap(requests_.tasks);
+    left[1].swap(probes_.tasks);
   }
-  arrived_.notify_all();
+  requests_.arrived.notify_all();
+  probes_.arrived.notify_all();
   for (std::thread& thread : threads_)
     if (thread.joinable()) thread.join();
 }
 
-void Workers::run() {
+void Workers::run(Queue& queue) {
   for (;;) {
     Task task;
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      queue.arrived.wait(lock, [&] { return stopping_ || !queue.tasks.empty(); });
+      if (queue.tasks.empty()) return;
+      task = std::move(queue.tasks.front());
+      queue.tasks.pop_front();
     }
-    // The handler gets the request by value, so what the log needs is kept apart.
-    Request label;
-    label.id = task.request.id, label.method = task.request.method, label.path = task.request.path;
-    label.peer = task.request.peer;
-    try {
-      handler_(std::move(task.request), std::move(task.exchange));
-    } catch (const std::exception& error) {
-      failed_(label, error.what());
-    } catch (...) {
-      failed_(label, "an exception of unknown type");
-    }
+    call(std::move(task));
+  }
+}
+
+void Workers::call(Task task) {
+  // The handler gets the request by value, so what the log needs is kept apart.
+  Request label;
+  label.id = task.request.id, label.method = task.request.method, label.path = task.request.path;
+  label.peer = task.request.peer;
+  try {
+    handler_(std::move(task.request), std::move(task.exchange));
+  } catch (const std::exception& error) {
+    failed_(label, error.what());
+  } catch (...) {
+    failed_(label, "an exception of unknown type");
   }
 }
 

@@ -1,5 +1,8 @@
 // Threads that call the handler, in the order requests came. The queue needs no bound of its own: a connection has one
 // request at a time, and connections are bounded.
+//
+// Probes have a thread of their own beside the others: a load balancer takes a server for dead whose /health waits behind
+// prompts of a million characters.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +26,7 @@ class Workers {
   Workers(int threads, Handler handler, Failed failed);
   ~Workers() { stop(); }
 
-  void post(Request request, std::shared_ptr<Exchange> exchange);
+  void post(Request request, std::shared_ptr<Exchange> exchange, bool probe);
   /// Ends after the calls that run now; requests still waiting are let go.
   void stop();
 
@@ -32,13 +35,17 @@ class Workers {
     Request request;
     std::shared_ptr<Exchange> exchange;
   };
-  void run();
+  struct Queue {
+    std::condition_variable arrived;
+    std::deque<Task> tasks;
+  };
+  void run(Queue& queue);
+  void call(Task task);
 
   const Handler handler_;
   const Failed failed_;
   std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Task> tasks_;
+  Queue requests_, probes_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

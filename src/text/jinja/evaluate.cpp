@@ -137,7 +137,7 @@ Value Interpreter::evaluate(const Expression* node) {
     case ExpressionKind::kPositive: {
       const Value operand = evaluate(static_cast<const Unary*>(node)->operand);
       at_ = node->offset;
-      return node->kind == ExpressionKind::kNegative ? negate(operand) : positive(operand);
+      return node->kind == ExpressionKind::kNegative ? negate(heap_, operand) : positive(operand);
     }
     case ExpressionKind::kAnd: {
       const Value left = evaluate(static_cast<const Binary*>(node)->left);

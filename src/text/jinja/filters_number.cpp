@@ -77,10 +77,10 @@ Value filter_round(Interpreter& run, const Value& self, const Bound& given) {
   return Value::of(whole / unit, self.origin());
 }
 
-Value filter_abs(Interpreter&, const Value& self, const Bound&) {
+Value filter_abs(Interpreter& run, const Value& self, const Bound&) {
   if (self.is(Kind::kFloat)) return Value::of(std::abs(self.real()), self.origin());
   if (!self.is_integer()) type_error("bad operand type for abs(): '{}'", type_name(self));
-  return self.integer() < 0 ? negate(self) : Value::of(self.integer(), self.origin());
+  return self.integer() < 0 ? negate(run.heap(), self) : Value::of(self.integer(), self.origin());
 }
 
 Value filter_filesizeformat(Interpreter& run, const Value& self, const Bound& given) {

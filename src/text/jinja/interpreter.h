@@ -71,6 +71,7 @@ class Interpreter {
   // loops.cpp
   Flow execute_for(const For& node);
   void run_loop(const For& node, const Value& iterable, int depth);
+  bool is_idle(const If& node, const For& loop);
   Value loop_again(Loop& loop, const Value& iterable);
 
   // calls.cpp
@@ -120,7 +121,7 @@ struct Loop {
 
 /// An operator on two values; TypeError and others as Python has them.
 Value calculate(Heap& heap, Operator op, const Value& left, const Value& right);
-Value negate(const Value& value);
+Value negate(Heap& heap, const Value& value);
 Value positive(const Value& value);
 /// needle in haystack
 bool contains(Heap& heap, const Value& haystack, const Value& needle);

@@ -1,8 +1,44 @@
 // Loops, and what `loop` tells inside them.
+#include <algorithm>
+
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
 
 namespace slip::text::jinja {
+namespace {
+
+/// Whether it gives the same in the next round, as long as nothing but rounds goes by.
+bool is_steady(const Expression* node, const For& loop) {
+  switch (node->kind) {
+    case ExpressionKind::kConstant: return true;
+    case ExpressionKind::kName: {
+      const auto& slots = static_cast<const Name*>(node)->slots;
+      return std::none_of(slots.begin(), slots.end(), [&](const SlotReference& reference) {
+        return reference.hops == 0 &&
+               (reference.slot == loop.target->slot || reference.slot == loop.loop_slot);
+      });
+    }
+    case ExpressionKind::kAttribute: return is_steady(static_cast<const Attribute*>(node)->subject, loop);
+    case ExpressionKind::kNot: return is_steady(static_cast<const Unary*>(node)->operand, loop);
+    case ExpressionKind::kAnd:
+    case ExpressionKind::kOr: {
+      const auto& pair = *static_cast<const Binary*>(node);
+      return is_steady(pair.left, loop) && is_steady(pair.right, loop);
+    }
+    default: return false;
+  }
+}
+
+/// The one `if` that is all of the body of a loop over items that are there already; else null. Templates search
+/// their messages with such loops, and go through all that is left after they found what they sought.
+const If* only_if(const For& node, const Value& iterable) {
+  const bool plain = iterable.is(Kind::kList) || iterable.is(Kind::kTuple) || iterable.is(Kind::kRange);
+  if (!plain || node.test != nullptr || node.target->kind != Target::Kind::kSlot) return nullptr;
+  if (node.body.statements.size() != 1 || node.body.statements[0]->kind != StatementKind::kIf) return nullptr;
+  return static_cast<const If*>(node.body.statements[0]);
+}
+
+}  // namespace
 
 Interpreter::Flow Interpreter::execute_for(const For& node) {
   const Value iterable = evaluate(node.iterable);
@@ -30,12 +66,17 @@ void Interpreter::run_loop(const For& node, const Value& iterable, int depth) {
   loop->frame = frame_;
   loop->depth0 = depth;
   if (node.test == nullptr && node.loop_slot != kNoSlot) loop->length = length_of(iterable);
+  const If* only = only_if(node, iterable);
   bool any = false;
   for (Value item; loop->advance(item);) {
     heap_.charge();
     assign(*node.target, item);
     if (node.loop_slot != kNoSlot) {
       frame_->slots[node.loop_slot] = Value::pointing(Kind::kLoop, loop);
+    }
+    if (only != nullptr && is_idle(*only, node)) {
+      any = true;
+      break;
     }
     const Flow flow = execute(node.body);
     if (flow == Flow::kBreak) break;
@@ -44,6 +85,16 @@ void Interpreter::run_loop(const For& node, const Value& iterable, int depth) {
   }
   loop->walk = nullptr;
   if (!any) execute(node.otherwise);
+}
+
+/// Whether this round, and so each after it, does nothing: an `if` that asks for nothing of the round chooses nothing.
+bool Interpreter::is_idle(const If& node, const For& loop) {
+  empty(loop.body.slots);
+  for (const If::Branch& branch : node.branches) {
+    if (!is_steady(branch.test, loop)) return false;
+    if (is_true(branch.test)) return branch.body.statements.empty();
+  }
+  return node.otherwise.statements.empty();
 }
 
 /// `loop(items)` in a recursive loop: the loop once more, over other items, as text.

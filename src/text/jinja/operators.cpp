@@ -4,6 +4,7 @@
 
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
+#include "text/jinja/numbers.h"
 #include "text/jinja/print.h"
 
 namespace slip::text::jinja {
@@ -201,12 +202,18 @@ Value calculate(Heap& heap, Operator op, const Value& left, const Value& right) 
              type_name(right));
 }
 
-Value negate(const Value& value) {
+Value negate(Heap& heap, const Value& value) {
   demand_defined(value);
   if (value.is(Kind::kFloat)) return Value::of(-value.real(), value.origin());
-  if (value.is(Kind::kBigInt)) too_large();
+  if (value.is(Kind::kBigInt)) {
+    const std::string_view digits = value.view();
+    const Origin origin = value.text().origin_at(0);
+    if (digits.starts_with('-')) return integer_of_digits(heap, digits.substr(1), origin);
+    return integer_of_digits(heap, fmt::format("-{}", digits), origin);
+  }
   if (!value.is_integer()) type_error("bad operand type for unary -: '{}'", type_name(value));
-  if (value.integer() == std::numeric_limits<int64_t>::min()) too_large();
+  if (value.integer() == std::numeric_limits<int64_t>::min())
+    return integer_of_digits(heap, "9223372036854775808", value.origin());
   return Value::of(-value.integer(), value.origin());
 }
 

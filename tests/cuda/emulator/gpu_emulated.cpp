@@ -72,8 +72,11 @@ void Gpu::to_device(std::byte* device, const void* host, size_t bytes) {
 void Gpu::to_host(void* host, const std::byte* device, size_t bytes) {
   std::memcpy(host, device, bytes);
 }
-void Gpu::clear(std::byte* device, size_t bytes) {
-  std::memset(device, 0, bytes);
+void Gpu::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+void Gpu::fill(std::byte* device, int value, size_t bytes) {
+  std::memset(device, value, bytes);
 }
 void Gpu::finish() {}
 void Gpu::mark(int) {}

@@ -30,6 +30,14 @@ TEST(Limits, loops_that_never_end_are_stopped_by_the_count_of_steps) {
       "OverflowError");
 }
 
+TEST(Limits, a_search_costs_no_more_steps_behind_what_it_found) {
+  const std::string source =
+      "{% for i in range(5000) %}{% set ns = namespace(found=false) %}{% for j in range(i, 5000) -%}"
+      "{% if not ns.found %}{% if j >= i %}{% set ns.found = true %}{% endif %}{% endif %}"
+      "{%- endfor %}{% endfor %}done";
+  EXPECT_EQ(render_json(source, "t", "{}", {}).bytes, "done") << "it would take 12 million rounds";
+}
+
 TEST(Limits, text_and_lists_that_grow_are_stopped_by_memory_or_steps) {
   EXPECT_EQ(fault("{{ 'a' * 1000000000 }}"), "OverflowError");
   EXPECT_EQ(fault("{{ 'a' * 30000000 * 100000000000 }}"), "MemoryError");

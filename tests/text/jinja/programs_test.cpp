@@ -23,7 +23,7 @@ const ordered_json& programs() {
 }
 
 TEST(Programs, are_rendered_as_jinja2_renders_them) {
-  ASSERT_GT(programs().size(), 90u);
+  ASSERT_GT(programs().size(), 150u);
   for (const auto& program : programs()) {
     const std::string source = program.at("template");
     const std::string context = program.value("context", ordered_json::object()).dump();

@@ -6,13 +6,10 @@
 
 namespace slip::backend::cuda {
 
-inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
-
-/// A page of a sequence, of all layers. `rows` are in shared memory, the pages of `step` are not.
+/// A page of a sequence, of all layers of the kind. `rows` are in shared memory, the pages of `step` are not.
 __device__ __forceinline__ std::byte* cache_page(const CacheLayer& layer, const RowGroup& rows,
                                                  const Step* step, int page) {
-  if (!layer.ring) return load_fresh(&step->pages[rows.pages + page]);
-  return rows.ring + (page - quotient(page, layer.ring_pages) * layer.ring_pages) * layer.ring_page_bytes;
+  return load_fresh(&step->pages[rows.pages[layer.sliding ? 0 : 1] + page]);
 }
 /// [head_dim] elements of one part at one position.
 __device__ __forceinline__ std::byte* cache_slot(const CacheLayer& layer, const RowGroup& rows,

@@ -13,6 +13,8 @@ namespace slip::backend::cuda {
 
 class Gpu;
 
+inline constexpr int kCachePage = 256;  // kv::kPagePositions; checked where the two meet
+
 struct StepRow {
   int position;
   int group;
@@ -22,8 +24,7 @@ struct StepRow {
 /// Consecutive rows with one cache.
 struct RowGroup {
   int first, count;
-  std::byte* ring;               // of the cache; see kv::Cache
-  int pages;                     // its first entry of Step::pages
+  int pages[2];  // where page 0 is, or would be, in Step::pages: of sliding and of full layers
   int first_key[2], end_key[2];  // of all its rows
 };
 
@@ -56,7 +57,7 @@ struct alignas(16) Step {
   int out_rows[kMaxRows];    // of the results, the row's place; -1 = it has none
   int logit_rows[kMaxRows];  // where its logits go: that place, kNowhere, or kToPick
   int best[kMaxRows];        // how many of its best tokens are wanted; 0 = all logits, or nothing
-  std::byte* pages[1];       // of full layers, group after group; as many as there are
+  std::byte* pages[1];       // of the groups' caches, as many as there are; see RowGroup
 };
 
 /// Fixed cuts by absolute position, so that a row's attention is split the same way in any company: short
@@ -97,12 +98,10 @@ struct KeyBlocks {
 
 /// Where a layer's keys and values are.
 struct CacheLayer {
-  bool ring = false;
+  bool sliding = false;
   bool k_is_v = false;
   int kv_heads = 0, head_dim = 0;
   int element_bytes = 2;  // bf16, or 4: floats, to compare with references
-  int ring_pages = 0;
-  int64_t ring_page_bytes = 0;
   int64_t page_offset = 0;
 };
 

@@ -1,0 +1,80 @@
+// The promise over HTTP: what comes out of the socket is what the library writes, whoever else asks and however it is
+// asked for.
+#include "server/api/openai_reply.h"
+#include "server/whole_server.h"
+
+namespace slip::server::api {
+namespace {
+
+constexpr int kRequests = 17;
+
+json completion(int i) {
+  return {{"prompt", std::string(static_cast<size_t>(i % 5 + 1), 'a' + static_cast<char>(i))},
+          {"max_tokens", 20 + i},
+          {"temperature", 0.3 * i},
+          {"seed", i},
+          {"logprobs", 3},
+          {"ignore_eos", true},
+          {"skip_special_tokens", false}};
+}
+
+/// Text, ids by their spelling, and log-probabilities.
+json written(const http::Reply& reply, bool stream) {
+  EXPECT_EQ(reply.status, 200) << reply.body.substr(0, 200);
+  EXPECT_TRUE(reply.whole);
+  json all{{"text", ""}, {"tokens", json::array()}, {"scores", json::array()}};
+  const auto add = [&](const json& body) {
+    for (const json& choice : body.value("choices", json::array())) {
+      all["text"] = all["text"].get<std::string>() + choice["text"].get<std::string>();
+      if (choice["logprobs"].is_null()) continue;
+      for (const json& token : choice["logprobs"]["tokens"]) all["tokens"].push_back(token);
+      for (const json& score : choice["logprobs"]["token_logprobs"]) all["scores"].push_back(score);
+    }
+  };
+  if (!stream) {
+    add(json::parse(reply.body, nullptr, false));
+  } else {
+    for (const json& event : events_of(reply.body))
+      if (event.is_object()) add(event);
+  }
+  return all;
+}
+
+TEST(ApiIdentity, over_http_it_is_what_the_library_writes_alone_among_16_drafted_streamed_or_not) {
+  const WholeServer server;
+  const auto& tokenizer = server.model->tokenizer();
+  std::vector<json> alone;
+  for (int i = 0; i < kRequests; ++i) {
+    const json body = completion(i);
+    alone.push_back(written(server.ask("/v1/completions", body), false));
+    session::Generation generation{
+        .form = session::ReplyForm::kSpelled, .max_tokens = body["max_tokens"], .ignore_stop_ids = true};
+    generation.sampling.temperature = body["temperature"].get<float>();
+    generation.sampling.seed = static_cast<uint64_t>(i);
+    const session::Reply reply = server.model->generate(
+        server.model->request(server.model->raw(body["prompt"].get<std::string>()), generation));
+    EXPECT_EQ(alone.back()["text"], reply.text) << i;
+    json tokens = json::array();
+    for (const int id : reply.tokens) tokens.push_back(token_text(tokenizer, id));
+    EXPECT_EQ(alone.back()["tokens"], tokens) << i;
+  }
+  for (const bool stream : {false, true}) {
+    for (const bool draft : {true, false}) {
+      std::vector<http::Client> clients;
+      for (int i = 0; i < kRequests; ++i) {
+        json body = completion(i);
+        body["stream"] = stream;
+        body["draft"] = draft;
+        clients.emplace_back(server.port()).send(WholeServer::request("/v1/completions", body));
+      }
+      for (int i = 0; i < kRequests; ++i) {
+        const auto index = static_cast<size_t>(i);
+        EXPECT_EQ(written(clients[index].read(), stream), alone[index])
+            << "request " << i << (stream ? ", streamed" : "") << (draft ? "" : ", not drafted");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slip::server::api
