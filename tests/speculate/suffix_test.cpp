@@ -115,7 +115,8 @@ TEST(SuffixDrafter, passes_over_what_stands_for_pictures) {
   constexpr int kPicture = 9;
   SuffixDrafter drafter({kPicture}), plain;
   // Two pictures, each followed by the same words: they match by their words alone, and no picture is copied.
-  const Ints tokens = {5, 6, kPicture, kPicture, kPicture, 1, 2, 3, 4, 5, 6, kPicture, kPicture, kPicture, 1, 2};
+  const Ints tokens = {5, 6, kPicture, kPicture, kPicture, 1,        2, 3,
+                       4, 5, 6,        kPicture, kPicture, kPicture, 1, 2};
   const SequenceView view{.id = 1, .tokens = tokens, .most_tokens = 64};
   const auto guess = [&](SuffixDrafter& who, std::span<const int> so_far) {
     SequenceView short_view = view;
