@@ -23,6 +23,7 @@ struct Command {
   X(generate)            \
   X(chat)                \
   X(serve)               \
+  X(launch)              \
   X(pull)                \
   X(list)                \
   X(show)                \

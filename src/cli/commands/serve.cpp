@@ -30,6 +30,8 @@ namespace api = server::api;
 constexpr int kCpuSequences = 16;
 constexpr int kGpuSequences = 64;
 
+constexpr const char* kDefaultUrl = "http://127.0.0.1:8080";  // of launch
+
 /// SIGTERM while the model is being loaded.
 struct Interrupted {};
 
@@ -54,8 +56,11 @@ std::string blocks_text(const std::string& url, const std::string& id, bool keys
       "\n  from openai import OpenAI\n"
       "  client = OpenAI(base_url=\"{0}/v1\", api_key=\"{2}\")\n"
       "  print(client.chat.completions.create(model=\"{1}\", messages=[{{\"role\": \"user\", \"content\": "
-      "\"Hello!\"}}]).choices[0].message.content)\n",
-      url, id, key, header);
+      "\"Hello!\"}}]).choices[0].message.content)\n"
+      "\n  slipstream launch claude{4}    # or with your own hands:\n"
+      "  ANTHROPIC_BASE_URL={0} ANTHROPIC_AUTH_TOKEN={2} ANTHROPIC_MODEL={1} "
+      "CLAUDE_CODE_ATTRIBUTION_HEADER=0 claude\n",
+      url, id, key, header, url == kDefaultUrl ? "" : " --url " + url);
 }
 
 /// What a person wants to know once it runs.

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "server/api/error.h"
+#include "server/api/media_parts.h"
 #include "server/api/thinking.h"
+#include "server/api/tool_choice.h"
 #include "text/json_slices.h"
 
 namespace slip::server::api {
@@ -13,36 +15,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLongestName = 256;
-
-/// What parts of a content are called that are no text, by every client we know.
-struct MediaName {
-  std::string_view type, what, sense;
-};
-constexpr MediaName kMedia[] = {
-    {"image", "image", "see"},        {"image_url", "image", "see"},  {"input_image", "image", "see"},
-    {"video", "video", "see"},        {"video_url", "video", "see"},  {"input_video", "video", "see"},
-    {"audio", "audio", "hear"},       {"audio_url", "audio", "hear"}, {"input_audio", "audio", "hear"},
-    {"document", "document", "read"}, {"file", "document", "read"},   {"input_file", "document", "read"}};
-
-const MediaName* media_of(const json& part) {
-  if (!part.is_object()) return nullptr;
-  const auto type = part.find("type");
-  if (type == part.end() || !type->is_string()) return nullptr;
-  const auto& name = type->get_ref<const std::string&>();
-  const auto found =
-      std::find_if(std::begin(kMedia), std::end(kMedia), [&](const MediaName& m) { return m.type == name; });
-  return found == std::end(kMedia) ? nullptr : found;
-}
-
 /// A part as the conversation's reader knows it. Throws for what this server cannot take in.
 json readable_part(const json& part, bool of_tool, const std::string& where) {
   if (const MediaName* media = media_of(part)) {
-    if (of_tool)
-      return {{"type", "text"},
-              {"text", fmt::format("[{}: this server cannot {}]", media->what, media->sense)}};
-    fail_unsupported(where, "this server cannot {} a part of type \"{}\" yet; send text", media->sense,
-                     media->type);
+    if (of_tool) return {{"type", "text"}, {"text", unseen_text(*media)}};
+    fail_media(where, *media);
   }
   if (part.is_object() && part.value("type", json()) == "refusal")  // an assistant's, sent back
     return {{"type", "text"}, {"text", part.value("refusal", json(""))}};
@@ -109,15 +86,6 @@ std::vector<text::Turn> read_turns(const json& body, std::string_view sent) {
   return turns;
 }
 
-// What a call's parser can read back.
-bool is_callable(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return std::isalnum(byte) != 0 || byte >= 0x80 ||
-           std::string_view("_.-:/").find(c) != std::string_view::npos;
-  });
-}
-
 std::vector<text::Tool> read_tools(const Fields& fields, std::string_view sent) {
   const json* list = fields.find("tools");
   if (list == nullptr) return {};
@@ -135,11 +103,8 @@ std::vector<text::Tool> read_tools(const Fields& fields, std::string_view sent) 
   }
   const auto items = sent_items(sent, "tools", tools.size());
   for (size_t i = 0; i < items.size(); ++i) tools[i].source = items[i];
-  for (size_t i = 0; i < tools.size(); ++i) {
-    if (is_callable(tools[i].name)) continue;
-    fail_field(fmt::format("tools[{}].function.name", i),
-               "must be 1 to {} letters, digits or _ . - : /, without spaces", kLongestName);
-  }
+  for (size_t i = 0; i < tools.size(); ++i)
+    require_callable(tools[i].name, fmt::format("tools[{}].function.name", i));
   return tools;
 }
 
@@ -150,10 +115,7 @@ void check_named_tool(const json& choice, const std::vector<text::Tool>& tools) 
     fail_unsupported("tool_choice.type", "must be \"function\", not '{}'", type.substr(0, 40));
   const auto function = named.object("function");
   const std::string name = function ? function->text("name").value_or("") : "";
-  const bool known =
-      std::any_of(tools.begin(), tools.end(), [&](const text::Tool& tool) { return tool.name == name; });
-  if (!known)
-    fail_field("tool_choice.function.name", "there is no tool '{}' among tools", name.substr(0, 80));
+  require_tool(tools, name, "tool_choice.function.name");
 }
 
 /// Takes the tools away where none shall be called.
@@ -173,7 +135,7 @@ void apply_tool_choice(const Fields& fields, std::vector<text::Tool>& tools) {
                  word.substr(0, 40));
     if (tools.empty()) fail_field("tool_choice", "\"required\" needs at least one entry in tools");
   }
-  fail_unsupported("tool_choice", "this server cannot force a tool call yet; use \"auto\"");
+  fail_forced_call("tool_choice");
 }
 
 void read_response_format(const Fields& fields, std::vector<std::string>& warnings) {
@@ -234,20 +196,31 @@ ChatRequest read_chat(const json& body, int vocab, std::string_view sent) {
   const Fields fields(body);
   ChatRequest request{.common = read_generation(fields, vocab)};
   read_conversation(body, request.conversation, request.options, sent);
+  if (!request.common.continue_ids.empty() &&
+      (request.options.continue_last || !request.options.add_generation_prompt)) {
+    fail_field("continue_token_ids",
+               "stand behind the generation prompt; leave out continue_final_message and "
+               "add_generation_prompt");
+  }
   read_response_format(fields, request.warnings);
   refuse_forced_forms(fields);
   if (fields.has("functions")) fail_unsupported("functions", "is the old spelling; use tools");
   read_modalities(fields);
   read_logprobs(fields, request.common.generation.sampling);
   request.parallel_tool_calls = fields.boolean_or("parallel_tool_calls", true);
-  if (request.common.max_tokens && *request.common.max_tokens < 1) {
-    fail_field(fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
-               "must be at least 1, not {}", *request.common.max_tokens);
-  }
-  // A reply that ends before it began helps nobody; the first token is always text, a thought or a call.
-  request.common.generation.min_tokens = std::max(request.common.generation.min_tokens, 1);
-  request.common.generation.form = session::ReplyForm::kChat;
+  require_answer(request, fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens");
   return request;
+}
+
+void require_answer(ChatRequest& request, const char* field) {
+  const auto& most = request.common.max_tokens;
+  if (most && *most < 1) fail_field(field, "must be at least 1, not {}", *most);
+  session::Generation& generation = request.common.generation;
+  // A reply that ends before it began helps nobody; the first token is always text, a thought or a call. What is
+  // continued may be complete already.
+  if (!request.options.continue_last && request.common.continue_ids.empty())
+    generation.min_tokens = std::max(generation.min_tokens, 1);
+  generation.form = session::ReplyForm::kChat;
 }
 
 }  // namespace slip::server::api

@@ -15,6 +15,9 @@ constexpr std::string_view kPage = R"(slipstream
 
 POST /v1/chat/completions   messages in, an answer out; with "stream": true as it is written
 POST /v1/completions        a raw prompt in, its continuation out
+POST /v1/responses          OpenAI's newer form, what Codex asks
+POST /v1/messages           Anthropic's form, what Claude Code asks
+POST /api/chat              ollama's form
 GET  /v1/models             the model that runs here
 POST /tokenize  /detokenize  /apply-template
 GET  /health  /ready  /version  /props  /slots  /metrics

@@ -38,9 +38,9 @@ constexpr Missing kMissing[] = {
     {"/v1/moderations", "this server has no moderation model"},
     {"/v1/assistants", "this server keeps no state; use /v1/chat/completions"},
     {"/v1/threads", "this server keeps no state; use /v1/chat/completions"},
-    {"/v1/responses", "not yet; use /v1/chat/completions"},
-    {"/v1/messages", "not yet; use /v1/chat/completions"},
-    {"/api", "ollama's API is not served; use /v1/chat/completions"},
+    {"/v1/responses", "this server keeps no responses; POST /v1/responses answers one"},
+    {"/v1/messages", "this server keeps no batches; POST /v1/messages answers one"},
+    {"/api", "of ollama's API this server has version, tags, show and chat"},
 };
 
 constexpr std::string_view kModelPath = "/v1/models/";
@@ -86,6 +86,13 @@ const std::vector<Service::RouteEntry>& Service::routes() {
   static const std::vector<RouteEntry> all{
       {"POST", "/v1/chat/completions", &Service::chat},
       {"POST", "/v1/completions", &Service::complete},
+      {"POST", "/v1/responses", &Service::responses},
+      {"POST", "/v1/messages", &Service::messages},
+      {"POST", "/v1/messages/count_tokens", &Service::count_message_tokens},
+      {"GET", "/api/version", &Service::ollama_version, false},
+      {"GET", "/api/tags", &Service::ollama_tags},
+      {"POST", "/api/show", &Service::ollama_show},
+      {"POST", "/api/chat", &Service::ollama_chat},
       {"GET", "/v1/models", &Service::models},
       {"POST", "/tokenize", &Service::tokenize},
       {"POST", "/detokenize", &Service::detokenize},

@@ -19,6 +19,8 @@
 
 namespace slip::server::api {
 
+struct ChatRequest;
+
 struct ServiceOptions {
   ModelCard::Options names = {};
   AdmissionLimits limits = {};
@@ -67,6 +69,7 @@ class Service {
   enum class State { kLoading, kReady, kLeaving, kDraining };
   struct Call;
   struct Job;
+  struct ChatJob;
   using Route = void (Service::*)(Call&);
   struct RouteEntry {
     std::string_view method, path;
@@ -84,7 +87,17 @@ class Service {
   // Routes that generate.
   void chat(Call& call);
   void complete(Call& call);
+  void messages(Call& call);
+  void count_message_tokens(Call& call);
+  void responses(Call& call);
+  void ollama_version(Call& call);
+  void ollama_tags(Call& call);
+  void ollama_show(Call& call);
+  void ollama_chat(Call& call);
   void generate(Call& call, Job job);
+  /// Throws ApiError 404 that names the loaded model to whoever asks for another.
+  void require_named(const nlohmann::json& body) const;
+  ChatJob chat_job(ChatRequest chat, std::string prefix) const;
   // Routes that tell.
   void page(Call& call);
   void health(Call& call);
