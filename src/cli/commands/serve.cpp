@@ -9,6 +9,7 @@
 #include "cli/commands/serve_flags.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress_bar.h"
+#include "media/worker_program.h"
 #include "server/api/service.h"
 #include "server/http/api_keys.h"
 #include "server/http/drain.h"
@@ -97,7 +98,7 @@ class Serving {
 
   /// Listens, so that a taken port is known at once, then loads.
   void start() {
-    model_ = Model::open(options_.model);
+    model_ = Model::open(options_.model, {.vision = {.decoder = {.worker = media::this_program()}}});
     const auto [plan, draft, left_out] =
         server::plan_with_drafters(*model_, options_.backend, options_.draft,
                                    {.context = options_.context, .cache_bytes = options_.cache_bytes});
@@ -150,10 +151,22 @@ class Serving {
                              .sequences = sequences,
                              .draft_sequences = options_.draft_sequences,
                              .cache_bytes = plan.cache_bytes},
+                  .vision = options_.service.images.on && sees(),
+                  .picture_tokens = options_.service.images.most_soft_tokens,
                   .progress = [&](size_t done, size_t total) {
                     if (signals_.count() > 0) throw Interrupted();
                     bar.update(done, total);
                   }});
+  }
+
+  /// A tower that cannot be read is said, and texts are served all the same.
+  bool sees() const {
+    try {
+      return model_->vision() != nullptr;
+    } catch (const Error& error) {
+      write_err(fmt::format("no pictures: {}\n", error.what()));
+      return false;
+    }
   }
 
   void watch() {

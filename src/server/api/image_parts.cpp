@@ -180,6 +180,22 @@ ImagePart read_base64_image(const json& text, const std::string& where) {
   return {.where = where, .base64 = std::string(text_of(text, where))};
 }
 
+text::ContentPart ImageList::add(ImagePart part) {
+  parts.push_back(std::move(part));
+  return {.kind = text::ContentPart::Kind::kImage, .media = static_cast<int>(parts.size()) - 1};
+}
+
+std::vector<ImagePart> in_order(const text::Conversation& conversation, const ImageList& images) {
+  std::vector<ImagePart> ordered;
+  for (const text::Turn& turn : conversation.turns) {
+    for (const text::ContentPart& part : turn.parts) {
+      if (part.kind == text::ContentPart::Kind::kImage)
+        ordered.push_back(images.parts.at(static_cast<size_t>(part.media)));
+    }
+  }
+  return ordered;
+}
+
 std::optional<int> read_image_tokens(const json& body) {
   const auto kwargs = body.find("mm_processor_kwargs");
   if (kwargs == body.end() || kwargs->is_null()) return std::nullopt;
@@ -202,8 +218,8 @@ std::vector<session::Picture> look_at(const session::Model& model, std::span<con
                                       const ImageRules& rules, const ImageAsk& ask, std::stop_token stop) {
   if (parts.empty()) return {};
   const std::string& first = parts.front().where;
-  if (model.vision() == nullptr)
-    fail_unsupported(first, "this model reads text alone, so it cannot see pictures");
+  if (!rules.on || model.vision() == nullptr)
+    fail_unsupported(first, "this server cannot see pictures; send text");
   if (parts.size() > static_cast<size_t>(rules.most))
     fail_field(parts[static_cast<size_t>(rules.most)].where, "a request may hold at most {} pictures, not {}",
                rules.most, parts.size());

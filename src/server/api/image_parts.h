@@ -37,8 +37,18 @@ std::optional<ImagePart> read_image_part(const nlohmann::json& part, const std::
 /// One of ollama's `images`.
 ImagePart read_base64_image(const nlohmann::json& text, const std::string& where);
 
+/// The pictures of a request while it is read.
+struct ImageList {
+  bool seen = false;  // the model sees: otherwise pictures are refused, and in a tool's result become a word
+  std::vector<ImagePart> parts = {};
+
+  /// Takes the picture in; returns the part that stands for it in a turn.
+  text::ContentPart add(ImagePart part);
+};
+
 /// What the operator allows.
 struct ImageRules {
+  bool on = true;
   session::PictureSources sources = {};
   int most = media::kMostImages;        // in a request
   size_t bytes = size_t{64} << 20;      // of all pictures of a request
@@ -52,6 +62,9 @@ struct ImageAsk {
   kv::Salt salt = {};
   size_t room = 0;  // positions in the context: more are refused before anything is decoded
 };
+
+/// The pictures in the order in which a conversation shows them, which need not be that in which they were read.
+std::vector<ImagePart> in_order(const text::Conversation& conversation, const ImageList& images);
 
 /// Fetches and decodes them, in order. Throws ApiError.
 std::vector<session::Picture> look_at(const session::Model& model, std::span<const ImagePart> parts,
