@@ -22,7 +22,8 @@ int count_differences(std::span<const int> got, std::span<const int> want) {
   return wrong;
 }
 
-/// A centroid head scores some tokens; transformers gives the others the least score minus one.
+}  // namespace
+
 void fill_unscored(std::span<float> row) {
   float least = INFINITY;
   for (const float x : row) {
@@ -32,8 +33,6 @@ void fill_unscored(std::span<float> row) {
     if (std::isinf(x)) x = least - 1;
   }
 }
-
-}  // namespace
 
 void check_assistant(const std::string& folder, const Expected& expected, const VerifyOptions& options,
                      std::vector<Check>& checks) {

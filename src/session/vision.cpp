@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "media/picture_size.h"
 #include "session/media_key.h"
+#include "session/tower.h"
 
 namespace slip::session {
 namespace {
@@ -80,7 +81,7 @@ void Vision::want(const kv::MediaKey& key) {
 }
 
 void Vision::load(backend::Backend& backend) {
-  if (encoder_ == nullptr) encoder_ = backend.load_vision(part_.config, part_.weights);
+  if (encoder_ == nullptr) encoder_ = load_tower(backend, part_.config, part_.weights);
 }
 
 std::shared_ptr<PictureRows> Vision::next() {

@@ -1,76 +1,12 @@
 // Chat: the same message, streamed and whole, however the model's tokens come.
 #include <set>
 
-#include "server/api_fixture.h"
+#include "server/recorded_replies.h"
 
 namespace slip::server::api {
 namespace {
 
 constexpr const char* kChat = "/v1/chat/completions";
-
-json weather_tools() {
-  return json::parse(
-      R"([{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object",
-      "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "zip": {"type": "string"}}}}},
-      {"type": "function", "function": {"name": "ping"}}])");
-}
-
-/// Replies as models write them, with what must become of them.
-struct Recorded {
-  const char* name;
-  const char* reply;
-  const char* content;
-  const char* reasoning;
-  std::vector<std::pair<const char*, const char*>> calls;  // name and arguments
-  const char* finish;
-};
-
-const std::vector<Recorded>& recorded() {
-  static const std::vector<Recorded> all{
-      {"text", "hello there", "hello there", "", {}, "stop"},
-      {"half characters", "a\xC3\xA9 \xF0\x9F\x98\x80 z", "a\xC3\xA9 \xF0\x9F\x98\x80 z", "", {}, "stop"},
-      {"thought", "<|channel>thought\nlet me see\n<channel|>yes", "yes", "let me see", {}, "stop"},
-      {"call",
-       "<|tool_call>call:get_weather{city:<|\"|>sao paulo<|\"|>,days:3}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"city":"sao paulo","days":3})"}},
-       "tool_calls"},
-      {"two calls",
-       "<|tool_call>call:get_weather{city:<|\"|>a<|\"|>}<tool_call|><|tool_call>call:ping{}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"city":"a"})"}, {"ping", "{}"}},
-       "tool_calls"},
-      {"thought, words, call",
-       "<|channel>thought\nhm\n<channel|>i look<|tool_call>call:ping{}<tool_call|>",
-       "i look",
-       "hm",
-       {{"ping", "{}"}},
-       "tool_calls"},
-      {"number where a string is asked for",
-       "<|tool_call>call:get_weather{zip:123,days:<|\"|>4<|\"|>}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"zip":"123","days":4})"}},
-       "tool_calls"},
-      {"braces and quotes in a string",
-       "<|tool_call>call:get_weather{city:<|\"|>a}\"{b\\<|\"|>}<tool_call|>",
-       "",
-       "",
-       {{"get_weather", R"({"city":"a}\"{b\\"})"}},
-       "tool_calls"},
-      {"missing end of a call", "<|tool_call>call:ping{}", "", "", {{"ping", "{}"}}, "tool_calls"},
-      {"malformed opener", "<|tool_call>:ping(", "<|tool_call>:ping(", "", {}, "stop"},
-      {"only a thought",
-       "<|channel>thought\nall in here\n<channel|>",
-       "all in here",
-       "all in here",
-       {},
-       "stop"},
-  };
-  return all;
-}
 
 void expect_message(const json& message, const Recorded& expected) {
   EXPECT_EQ(message["content"], expected.content);
@@ -107,18 +43,10 @@ TEST(Chat, users_12_a_recorded_reply_is_the_same_message_at_every_split_streamed
 
     body["stream"] = true;
     body["stream_options"] = {{"include_usage", true}};
-    // Every place at which a round may end, with rounds of 1 to 8 tokens before it.
-    for (size_t cut = 1; cut < tokens; ++cut) {
-      for (const size_t width : {size_t{1}, size_t{3}, size_t{8}}) {
-        std::vector<size_t> steps(cut / width, width);
-        if (cut % width != 0) steps.push_back(cut % width);
-        steps.push_back(tokens);
-        server.says(expected.reply, {.tokens = {}, .steps = std::move(steps)});
-        const auto stream = server.ask(kChat, body);
-        ASSERT_EQ(without_ids(assembled(stream->events())), without_ids(message))
-            << "cut after " << cut << ", rounds of " << width;
-      }
-    }
+    at_every_split(server, expected, [&] {
+      const auto stream = server.ask(kChat, body);
+      ASSERT_EQ(without_ids(assembled(stream->events())), without_ids(message));
+    });
   }
 }
 

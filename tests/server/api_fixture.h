@@ -119,6 +119,22 @@ class FakeExchange final : public http::Exchange {
     return events;
   }
 
+  /// The same of a stream whose events have names: each is the "type" of its data.
+  std::vector<json> named_events() const {
+    std::vector<json> events;
+    std::string rest = text();
+    for (size_t end; (end = rest.find("\n\n")) != std::string::npos; rest.erase(0, end + 2)) {
+      const std::string event = rest.substr(0, end);
+      const size_t line = event.find('\n');
+      EXPECT_TRUE(event.starts_with("event: ") && line != std::string::npos) << event.substr(0, 200);
+      EXPECT_EQ(event.substr(line + 1, 6), "data: ");
+      events.push_back(json::parse(event.substr(line + 7)));
+      EXPECT_EQ(events.back().at("type"), event.substr(7, line - 7));
+    }
+    EXPECT_EQ(rest, "");
+    return events;
+  }
+
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -24,6 +24,7 @@ struct Command {
   X(generate)            \
   X(chat)                \
   X(serve)               \
+  X(launch)              \
   X(pull)                \
   X(list)                \
   X(show)                \
@@ -34,6 +35,7 @@ struct Command {
   X(bench)               \
   X(bench_serve)         \
   X(verify)              \
+  X(doctor)              \
   X(synth)               \
   X(version)
 

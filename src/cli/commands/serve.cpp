@@ -9,6 +9,7 @@
 #include "cli/commands/serve_flags.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress_bar.h"
+#include "media/worker_program.h"
 #include "server/api/service.h"
 #include "server/http/api_keys.h"
 #include "server/http/drain.h"
@@ -29,6 +30,8 @@ namespace api = server::api;
 
 constexpr int kCpuSequences = 16;
 constexpr int kGpuSequences = 64;
+
+constexpr const char* kDefaultUrl = "http://127.0.0.1:8080";  // of launch
 
 /// SIGTERM while the model is being loaded.
 struct Interrupted {};
@@ -54,8 +57,11 @@ std::string blocks_text(const std::string& url, const std::string& id, bool keys
       "\n  from openai import OpenAI\n"
       "  client = OpenAI(base_url=\"{0}/v1\", api_key=\"{2}\")\n"
       "  print(client.chat.completions.create(model=\"{1}\", messages=[{{\"role\": \"user\", \"content\": "
-      "\"Hello!\"}}]).choices[0].message.content)\n",
-      url, id, key, header);
+      "\"Hello!\"}}]).choices[0].message.content)\n"
+      "\n  slipstream launch claude{4}    # or with your own hands:\n"
+      "  ANTHROPIC_BASE_URL={0} ANTHROPIC_AUTH_TOKEN={2} ANTHROPIC_MODEL={1} "
+      "CLAUDE_CODE_ATTRIBUTION_HEADER=0 claude\n",
+      url, id, key, header, url == kDefaultUrl ? "" : " --url " + url);
 }
 
 /// What a person wants to know once it runs.
@@ -92,7 +98,7 @@ class Serving {
 
   /// Listens, so that a taken port is known at once, then loads.
   void start() {
-    model_ = Model::open(options_.model);
+    model_ = Model::open(options_.model, {.vision = {.decoder = {.worker = media::this_program()}}});
     const auto [plan, draft, left_out] =
         server::plan_with_drafters(*model_, options_.backend, options_.draft,
                                    {.context = options_.context, .cache_bytes = options_.cache_bytes});
@@ -145,10 +151,22 @@ class Serving {
                              .sequences = sequences,
                              .draft_sequences = options_.draft_sequences,
                              .cache_bytes = plan.cache_bytes},
+                  .vision = options_.service.images.on && sees(),
+                  .picture_tokens = options_.service.images.most_soft_tokens,
                   .progress = [&](size_t done, size_t total) {
                     if (signals_.count() > 0) throw Interrupted();
                     bar.update(done, total);
                   }});
+  }
+
+  /// A tower that cannot be read is said, and texts are served all the same.
+  bool sees() const {
+    try {
+      return model_->vision() != nullptr;
+    } catch (const Error& error) {
+      write_err(fmt::format("no pictures: {}\n", error.what()));
+      return false;
+    }
   }
 
   void watch() {

@@ -11,10 +11,8 @@ using engine::FinishReason;
 // As nginx calls it: the client went away.
 constexpr int kClientGone = 499;
 
-std::vector<http::Header> stream_headers() {
-  return {{"Content-Type", "text/event-stream; charset=utf-8"},
-          {"Cache-Control", "no-cache"},
-          {"X-Accel-Buffering", "no"}};
+std::vector<http::Header> stream_headers(std::string_view type) {
+  return {{"Content-Type", std::string(type)}, {"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
 }
 
 ApiError failure_of(const engine::Delta& delta) {
@@ -38,6 +36,8 @@ std::shared_ptr<Answer> Answer::start(const AnswerPlaces& places, Plan plan) {
   answer->record_.replies.resize(requests.size());
   answer->open_replies_ = requests.size();
   answer->state_.prompt_tokens = requests.empty() ? 0 : static_cast<int>(requests.front().prompt.size());
+  if (answer->writer_->streams()) answer->writer_->begin(answer->out_);
+  if (!answer->out_.empty()) answer->inbox_.emplace_back(Begin{});
   answer->submit(std::move(requests));
   answer->exchange_->on_close([weak = answer->weak_from_this()] {
     if (const auto self = weak.lock()) self->leave(Gone{});
@@ -162,6 +162,9 @@ void Answer::read(Token& token) {
   if (open_replies_ == 0) close();
 }
 
+// What the writer began with is sent when the inbox is read.
+void Answer::read(Begin&) {}
+
 // While nothing comes, the next one follows; a reply that flows needs none.
 void Answer::read(LifeSign&) {
   if (answered_) return;
@@ -198,7 +201,7 @@ void Answer::send() {
   if (!started_) {
     started_ = true;
     record_.status = 200;
-    exchange_->start(200, stream_headers());
+    exchange_->start(200, stream_headers(writer_->content_type()));
   }
   last_event_ = places_.timers.now();
   const bool heard = exchange_->write(out_);

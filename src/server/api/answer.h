@@ -3,7 +3,7 @@
 // at a time reads it, so a ReplyWriter needs no lock.
 //
 // The engine's thread only puts a delta into the inbox and never waits. A stream's headers go out with its first event,
-// so what fails before that is an HTTP error, which a proxy may still try elsewhere.
+// so what fails before that is an HTTP error, which a proxy may still try elsewhere. Some APIs begin at once.
 //
 // It lives until its last reply has ended: sinks, timers and jobs hold it.
 #pragma once
@@ -74,17 +74,19 @@ class Answer : public std::enable_shared_from_this<Answer> {
     session::OwnedDelta delta;
     Timers::Time at;
   };
+  struct Begin {};
   struct LifeSign {};
   struct Gone {};  // the client
   struct End {
     ApiError error;
   };
-  using Note = std::variant<Token, LifeSign, Gone, End>;
+  using Note = std::variant<Token, Begin, LifeSign, Gone, End>;
 
   void submit(std::vector<engine::Request> requests);
   void leave(Note note);
   void drain();
   void read(Token& token);
+  void read(Begin&);
   void read(LifeSign&);
   void read(Gone&);
   void read(End& end);

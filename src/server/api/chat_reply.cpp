@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "server/api/draft_report.h"
 #include "text/prompt.h"
 
 namespace slip::server::api {
@@ -18,37 +19,8 @@ struct Choice {
 
 std::vector<Choice> choices_of(const ChatReplyOptions& options) {
   std::vector<Choice> choices;
-  for (int i = 0; i < options.choices; ++i) {
-    // Ids of calls are unique beyond this answer, as clients put several answers into one history.
-    const std::string& id = options.frame.id;
-    choices.push_back(
-        {ReplyShaper({.tools = options.tools,
-                      .parallel_calls = options.parallel_calls,
-                      .scores = options.logprobs,
-                      .call_token = options.tokenizer->id_of(text::mark::kToolCall).value_or(-1),
-                      .call_prefix = fmt::format("{}{}", id.substr(id.rfind('-') + 1),
-                                                 i == 0 ? std::string() : fmt::format("c{}", i))})});
-  }
+  for (int i = 0; i < options.choices; ++i) choices.push_back({chat_shaper(options, "call_", i)});
   return choices;
-}
-
-Json bytes_json(const std::string& bytes) {
-  Json list = Json::array();
-  for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
-  return list;
-}
-
-Json score_json(const text::Tokenizer& tokenizer, const Score& score) {
-  const auto one = [&](int id, float logprob) {
-    return Json{{"token", token_text(tokenizer, id)},
-                {"logprob", logprob_json(logprob)},
-                {"bytes", bytes_json(token_bytes(tokenizer, id))}};
-  };
-  Json json = one(score.id, score.logprob);
-  Json top = Json::array();
-  for (const sample::TokenLogprob& other : score.top) top.push_back(one(other.id, other.logprob));
-  json["top_logprobs"] = std::move(top);
-  return json;
 }
 
 /// Both names that clients know: llama.cpp's and vLLM's.
@@ -63,6 +35,7 @@ class ChatStream final : public ReplyWriter {
       : options_(std::move(options)), choices_(choices_of(options_)) {
     begun_.resize(choices_.size());
     scores_.resize(choices_.size(), Json::array());
+    drafts_.resize(choices_.size(), Json::array());
   }
 
   bool streams() const override { return true; }
@@ -72,8 +45,10 @@ class ChatStream final : public ReplyWriter {
     Choice& choice = choices_[index];
     const Shaped shaped = choice.shaper.add(delta);
     for (const Score& score : shaped.scores) scores_[index].push_back(score_json(*options_.tokenizer, score));
+    if (options_.drafts) append_drafts(drafts_[index], delta, shaped);
     for (const Shaped::Item& item : shaped.items) add_item(index, item, out);
-    if (delta.finish != FinishReason::kNone) choice.finish = choice.shaper.finish_reason(delta.finish);
+    if (delta.finish != FinishReason::kNone)
+      choice.finish = finish_reason(choice.shaper.ending(delta.finish));
     return !shaped.cancel;
   }
 
@@ -149,14 +124,18 @@ class ChatStream final : public ReplyWriter {
       choice["logprobs"] = {{"content", std::move(scores_[index])}, {"refusal", nullptr}};
       scores_[index] = Json::array();
     }
+    if (!drafts_[index].empty()) {
+      choice["drafts"] = std::move(drafts_[index]);
+      drafts_[index] = Json::array();
+    }
     if (finish != nullptr) choice["finish_reason"] = finish;
     return choice;
   }
 
   ChatReplyOptions options_;
   std::vector<Choice> choices_;
-  std::vector<char> begun_;   // its first chunk is out
-  std::vector<Json> scores_;  // that wait for a chunk
+  std::vector<char> begun_;            // its first chunk is out
+  std::vector<Json> scores_, drafts_;  // that wait for a chunk
 };
 
 class WholeChat final : public ReplyWriter {
@@ -174,12 +153,14 @@ class WholeChat final : public ReplyWriter {
     Message& message = messages_[index];
     Shaped shaped = choice.shaper.add(delta);
     for (const Score& score : shaped.scores) message.scores.push_back(score_json(*options_.tokenizer, score));
+    if (options_.drafts) append_drafts(message.drafts, delta, shaped);
     for (Shaped::Item& item : shaped.items) {
       if (item.kind == Kind::kText) message.text += item.text;
       if (item.kind == Kind::kReasoning) message.reasoning += item.text;
       if (item.kind == Kind::kToolCall) message.calls.push_back(std::move(item.call));
     }
-    if (delta.finish != FinishReason::kNone) choice.finish = choice.shaper.finish_reason(delta.finish);
+    if (delta.finish != FinishReason::kNone)
+      choice.finish = finish_reason(choice.shaper.ending(delta.finish));
     return !shaped.cancel;
   }
 
@@ -195,6 +176,7 @@ class WholeChat final : public ReplyWriter {
                       {"message", message_json(messages_[i])},
                       {"logprobs", std::move(logprobs)},
                       {"finish_reason", choices_[i].finish}});
+      if (options_.drafts) list.back()["drafts"] = std::move(messages_[i].drafts);
     }
     body["choices"] = std::move(list);
     body["usage"] = usage_json(record);
@@ -209,7 +191,7 @@ class WholeChat final : public ReplyWriter {
   struct Message {
     std::string text, reasoning;
     std::vector<ShapedCall> calls;
-    Json scores = Json::array();
+    Json scores = Json::array(), drafts = Json::array();
   };
 
   static Json message_json(const Message& message) {
@@ -233,6 +215,19 @@ class WholeChat final : public ReplyWriter {
 };
 
 }  // namespace
+
+ReplyShaper chat_shaper(const ChatReplyOptions& options, std::string_view word, int choice) {
+  const std::string& id = options.frame.id;
+  std::string prefix = fmt::format("{}{}", word, id.substr(id.find_last_of("-_") + 1));
+  if (choice > 0) prefix += fmt::format("c{}", choice);
+  return ReplyShaper({.tools = options.tools,
+                      .parallel_calls = options.parallel_calls,
+                      .scores = options.logprobs,
+                      .call_token = options.tokenizer->id_of(text::mark::kToolCall).value_or(-1),
+                      .begun = options.begun,
+                      .in_call = options.in_call,
+                      .call_prefix = std::move(prefix)});
+}
 
 std::unique_ptr<ReplyWriter> chat_stream(ChatReplyOptions options) {
   return std::make_unique<ChatStream>(std::move(options));

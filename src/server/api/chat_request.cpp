@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "server/api/error.h"
+#include "server/api/media_parts.h"
 #include "server/api/thinking.h"
+#include "server/api/tool_choice.h"
 #include "text/json_slices.h"
 
 namespace slip::server::api {
@@ -13,36 +15,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLongestName = 256;
-
-/// What parts of a content are called that are no text, by every client we know.
-struct MediaName {
-  std::string_view type, what, sense;
-};
-constexpr MediaName kMedia[] = {
-    {"image", "image", "see"},        {"image_url", "image", "see"},  {"input_image", "image", "see"},
-    {"video", "video", "see"},        {"video_url", "video", "see"},  {"input_video", "video", "see"},
-    {"audio", "audio", "hear"},       {"audio_url", "audio", "hear"}, {"input_audio", "audio", "hear"},
-    {"document", "document", "read"}, {"file", "document", "read"},   {"input_file", "document", "read"}};
-
-const MediaName* media_of(const json& part) {
-  if (!part.is_object()) return nullptr;
-  const auto type = part.find("type");
-  if (type == part.end() || !type->is_string()) return nullptr;
-  const auto& name = type->get_ref<const std::string&>();
-  const auto found =
-      std::find_if(std::begin(kMedia), std::end(kMedia), [&](const MediaName& m) { return m.type == name; });
-  return found == std::end(kMedia) ? nullptr : found;
-}
-
 /// A part as the conversation's reader knows it. Throws for what this server cannot take in.
-json readable_part(const json& part, bool of_tool, const std::string& where) {
+json readable_part(const json& part, const json& role, const std::string& where, ImageList& images) {
   if (const MediaName* media = media_of(part)) {
-    if (of_tool)
-      return {{"type", "text"},
-              {"text", fmt::format("[{}: this server cannot {}]", media->what, media->sense)}};
-    fail_unsupported(where, "this server cannot {} a part of type \"{}\" yet; send text", media->sense,
-                     media->type);
+    const bool may_show = role == "user" || role == "tool";
+    if (may_show && take_picture(part, *media, where, images)) return {{"type", "image"}};
+    if (role == "tool") return {{"type", "text"}, {"text", unseen_text(*media)}};
+    if (images.seen && media->what == "image")
+      fail_unsupported(where,
+                       "pictures stand in a user's message or a tool's result, not in one of the role {}",
+                       role.get<std::string>().substr(0, 40));
+    fail_media(where, *media);
   }
   if (part.is_object() && part.value("type", json()) == "refusal")  // an assistant's, sent back
     return {{"type", "text"}, {"text", part.value("refusal", json(""))}};
@@ -54,7 +37,7 @@ json readable_part(const json& part, bool of_tool, const std::string& where) {
 }
 
 /// Checks what the reader of conversations leaves open, and puts parts into words that it knows. Whether it changed any.
-bool prepare_message(json& message, const std::string& where) {
+bool prepare_message(json& message, const std::string& where, ImageList& images) {
   if (!message.is_object())
     fail_field(where, "must be an object with a \"role\", not {}", kind_text(message));
   const json role = message.value("role", json());
@@ -66,7 +49,7 @@ bool prepare_message(json& message, const std::string& where) {
   bool changed = false;
   if (content->is_array()) {
     for (size_t i = 0; i < content->size(); ++i) {
-      json part = readable_part((*content)[i], role == "tool", fmt::format("{}.content[{}]", where, i));
+      json part = readable_part((*content)[i], role, fmt::format("{}.content[{}]", where, i), images);
       changed = changed || part != (*content)[i];
       (*content)[i] = std::move(part);
     }
@@ -83,7 +66,15 @@ std::vector<std::string_view> sent_items(std::string_view sent, std::string_view
   return items;
 }
 
-std::vector<text::Turn> read_turns(const json& body, std::string_view sent) {
+/// The parts of the turn that show pictures show those that were read last.
+void number_pictures(text::Turn& turn, const ImageList& images) {
+  auto next = static_cast<int>(images.parts.size());
+  for (auto part = turn.parts.rbegin(); part != turn.parts.rend(); ++part) {
+    if (part->kind == text::ContentPart::Kind::kImage) part->media = --next;
+  }
+}
+
+std::vector<text::Turn> read_turns(const json& body, std::string_view sent, ImageList& images) {
   const auto found = body.find("messages");
   if (found == body.end() || found->is_null())
     fail_field("messages", "is missing; give at least one message");
@@ -95,9 +86,10 @@ std::vector<text::Turn> read_turns(const json& body, std::string_view sent) {
   for (size_t i = 0; i < found->size(); ++i) {
     const std::string where = fmt::format("messages[{}]", i);
     json list = json::array({(*found)[i]});
-    const bool changed = prepare_message(list[0], where);
+    const bool changed = prepare_message(list[0], where, images);
     try {
       turns.push_back(std::move(text::read_messages(list).front()));
+      number_pictures(turns.back(), images);
       if (!changed && !items.empty()) turns.back().source = items[i];
     } catch (const Error& error) {
       // The reader saw a list of one.
@@ -107,15 +99,6 @@ std::vector<text::Turn> read_turns(const json& body, std::string_view sent) {
     }
   }
   return turns;
-}
-
-// What a call's parser can read back.
-bool is_callable(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return std::isalnum(byte) != 0 || byte >= 0x80 ||
-           std::string_view("_.-:/").find(c) != std::string_view::npos;
-  });
 }
 
 std::vector<text::Tool> read_tools(const Fields& fields, std::string_view sent) {
@@ -135,11 +118,8 @@ std::vector<text::Tool> read_tools(const Fields& fields, std::string_view sent) 
   }
   const auto items = sent_items(sent, "tools", tools.size());
   for (size_t i = 0; i < items.size(); ++i) tools[i].source = items[i];
-  for (size_t i = 0; i < tools.size(); ++i) {
-    if (is_callable(tools[i].name)) continue;
-    fail_field(fmt::format("tools[{}].function.name", i),
-               "must be 1 to {} letters, digits or _ . - : /, without spaces", kLongestName);
-  }
+  for (size_t i = 0; i < tools.size(); ++i)
+    require_callable(tools[i].name, fmt::format("tools[{}].function.name", i));
   return tools;
 }
 
@@ -150,10 +130,7 @@ void check_named_tool(const json& choice, const std::vector<text::Tool>& tools) 
     fail_unsupported("tool_choice.type", "must be \"function\", not '{}'", type.substr(0, 40));
   const auto function = named.object("function");
   const std::string name = function ? function->text("name").value_or("") : "";
-  const bool known =
-      std::any_of(tools.begin(), tools.end(), [&](const text::Tool& tool) { return tool.name == name; });
-  if (!known)
-    fail_field("tool_choice.function.name", "there is no tool '{}' among tools", name.substr(0, 80));
+  require_tool(tools, name, "tool_choice.function.name");
 }
 
 /// Takes the tools away where none shall be called.
@@ -173,7 +150,7 @@ void apply_tool_choice(const Fields& fields, std::vector<text::Tool>& tools) {
                  word.substr(0, 40));
     if (tools.empty()) fail_field("tool_choice", "\"required\" needs at least one entry in tools");
   }
-  fail_unsupported("tool_choice", "this server cannot force a tool call yet; use \"auto\"");
+  fail_forced_call("tool_choice");
 }
 
 void read_response_format(const Fields& fields, std::vector<std::string>& warnings) {
@@ -211,10 +188,12 @@ void read_logprobs(const Fields& fields, session::SamplingChoice& sampling) {
 
 }  // namespace
 
-void read_conversation(const json& body, text::Conversation& conversation, session::ChatOptions& options,
-                       std::string_view sent) {
+void read_conversation(const json& body, ChatRequest& request, std::string_view sent) {
   const Fields fields(body);
-  conversation.turns = read_turns(body, sent);
+  text::Conversation& conversation = request.conversation;
+  session::ChatOptions& options = request.options;
+  request.image_tokens = read_image_tokens(body);
+  conversation.turns = read_turns(body, sent, request.images);
   conversation.tools = read_tools(fields, sent);
   apply_tool_choice(fields, conversation.tools);
   options.thinking = read_thinking(fields);
@@ -230,24 +209,35 @@ void read_conversation(const json& body, text::Conversation& conversation, sessi
   }
 }
 
-ChatRequest read_chat(const json& body, int vocab, std::string_view sent) {
+ChatRequest read_chat(const json& body, const Reading& reading, std::string_view sent) {
   const Fields fields(body);
-  ChatRequest request{.common = read_generation(fields, vocab)};
-  read_conversation(body, request.conversation, request.options, sent);
+  ChatRequest request{.common = read_generation(fields, reading.vocab), .images = {.seen = reading.sees}};
+  read_conversation(body, request, sent);
+  if (!request.common.continue_ids.empty() &&
+      (request.options.continue_last || !request.options.add_generation_prompt)) {
+    fail_field("continue_token_ids",
+               "stand behind the generation prompt; leave out continue_final_message and "
+               "add_generation_prompt");
+  }
   read_response_format(fields, request.warnings);
   refuse_forced_forms(fields);
   if (fields.has("functions")) fail_unsupported("functions", "is the old spelling; use tools");
   read_modalities(fields);
   read_logprobs(fields, request.common.generation.sampling);
   request.parallel_tool_calls = fields.boolean_or("parallel_tool_calls", true);
-  if (request.common.max_tokens && *request.common.max_tokens < 1) {
-    fail_field(fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens",
-               "must be at least 1, not {}", *request.common.max_tokens);
-  }
-  // A reply that ends before it began helps nobody; the first token is always text, a thought or a call.
-  request.common.generation.min_tokens = std::max(request.common.generation.min_tokens, 1);
-  request.common.generation.form = session::ReplyForm::kChat;
+  require_answer(request, fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens");
   return request;
+}
+
+void require_answer(ChatRequest& request, const char* field) {
+  const auto& most = request.common.max_tokens;
+  if (most && *most < 1) fail_field(field, "must be at least 1, not {}", *most);
+  session::Generation& generation = request.common.generation;
+  // A reply that ends before it began helps nobody; the first token is always text, a thought or a call. What is
+  // continued may be complete already.
+  if (!request.options.continue_last && request.common.continue_ids.empty())
+    generation.min_tokens = std::max(generation.min_tokens, 1);
+  generation.form = session::ReplyForm::kChat;
 }
 
 }  // namespace slip::server::api

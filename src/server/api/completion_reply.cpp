@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "server/api/draft_report.h"
+
 namespace slip::server::api {
 namespace {
 
@@ -41,12 +43,15 @@ class Choice {
     const bool of_answer = !delta.of_prompt && delta.token >= 0 && delta.finish != FinishReason::kStopId;
     if (options_->logprobs >= 0 && (delta.of_prompt || (of_answer && options_->answer))) add_score(delta);
     if (!delta.of_prompt && options_->answer) {
-      for (const Shaped::Item& item : shaper_.add(delta).items) text += item.text;
+      const Shaped shaped = shaper_.add(delta);
+      if (options_->drafts) append_drafts(drafts, delta, shaped);
+      for (const Shaped::Item& item : shaped.items) text += item.text;
     }
-    if (delta.finish != FinishReason::kNone) finish = shaper_.finish_reason(delta.finish);
+    if (delta.finish != FinishReason::kNone) finish = finish_reason(shaper_.ending(delta.finish));
   }
 
   ScoreLists scores;
+  Json drafts = Json::array();
   const char* finish = "stop";
 
  private:
@@ -127,6 +132,10 @@ class CompletionStream final : public ReplyWriter {
              const RequestRecord* record = nullptr) {
     Json choice{{"index", index}, {"text", text}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
     if (!choices_[index].scores.empty()) choice["logprobs"] = choices_[index].scores.take();
+    if (Json& drafts = choices_[index].drafts; !drafts.empty()) {
+      choice["drafts"] = std::move(drafts);
+      drafts = Json::array();
+    }
     if (finish != nullptr) choice["finish_reason"] = finish;
     Json body = options_.frame.open();
     body["choices"] = Json::array({std::move(choice)});
@@ -160,6 +169,7 @@ class WholeCompletion final : public ReplyWriter {
                       {"text", std::move(texts_[i])},
                       {"logprobs", std::move(logprobs)},
                       {"finish_reason", choices_[i].finish}});
+      if (options_.drafts) list.back()["drafts"] = std::move(choices_[i].drafts);
     }
     Json body = options_.frame.open();
     body["choices"] = std::move(list);

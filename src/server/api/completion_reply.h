@@ -15,6 +15,7 @@ struct CompletionReplyOptions {
   bool echo = false;
   bool answer = true;                          // false: the prompt alone
   bool spelled = false;                        // control tokens are part of the text
+  bool drafts = false;                         // are reported
   int logprobs = -1;                           // so many of the likeliest beside each token; -1: none
   size_t replies = 1;                          // prompts times choices
   const text::Tokenizer* tokenizer = nullptr;  // outlives the writer

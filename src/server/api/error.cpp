@@ -92,7 +92,10 @@ void respond(http::Exchange& exchange, std::string_view path, const ApiError& er
   more.push_back({"Content-Type", "application/json"});
   if (error.retry_after_seconds > 0)
     more.push_back({"Retry-After", std::to_string(error.retry_after_seconds)});
-  exchange.respond(error.status, std::move(more), error_body(path, error));
+  // Anthropic's clients know a full server by a number of its own.
+  const bool full = error.status == 429 && below(path, "/v1/messages");
+  exchange.respond(full ? 529 : error.status, std::move(more),
+                   error_body(path, full ? ApiError(529, error.code, error.what()) : error));
 }
 
 }  // namespace slip::server::api

@@ -98,6 +98,12 @@ std::optional<std::string> Fields::text(const char* key) const {
   return value->get<std::string>();
 }
 
+std::string Fields::need_text(const char* key) const {
+  auto found = text(key);
+  if (!found) fail_field(path(key), "is missing");
+  return std::move(*found);
+}
+
 std::optional<Fields> Fields::object(const char* key) const {
   const json* value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -33,6 +33,8 @@ class Fields {
   std::optional<bool> boolean(const char* key) const;
   bool boolean_or(const char* key, bool otherwise) const { return boolean(key).value_or(otherwise); }
   std::optional<std::string> text(const char* key) const;
+  /// Throws when it is absent.
+  std::string need_text(const char* key) const;
   std::optional<Fields> object(const char* key) const;
   /// Token ids within the vocabulary.
   std::optional<std::vector<int>> ids(const char* key, int vocab) const;

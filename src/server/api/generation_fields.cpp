@@ -68,23 +68,6 @@ void read_bias(const Fields& body, int vocab, std::vector<sample::LogitBias>& bi
   }
 }
 
-void read_stops(const Fields& body, std::vector<std::string>& stops) {
-  const json* value = body.find("stop");
-  if (value == nullptr) return;
-  const auto add = [&](const json& stop, const std::string& path) {
-    if (!stop.is_string()) fail_field(path, "must be a string, not {}", kind_text(stop));
-    const auto& text = stop.get_ref<const std::string&>();
-    if (text.empty()) fail_field(path, "must not be empty: it would match before the first token");
-    if (text.size() > kLongestStop)
-      fail_field(path, "must have at most {} bytes, not {}", kLongestStop, text.size());
-    stops.push_back(text);
-  };
-  if (!value->is_array()) return add(*value, body.path("stop"));
-  if (value->size() > kMostStops)
-    fail_field(body.path("stop"), "must hold at most {} strings, not {}", kMostStops, value->size());
-  for (size_t i = 0; i < value->size(); ++i) add((*value)[i], fmt::format("{}[{}]", body.path("stop"), i));
-}
-
 void read_lengths(const Fields& body, GenerationFields& read) {
   read.max_tokens = body.integer("max_tokens", 0, INT64_MAX);
   if (const auto newer = body.integer("max_completion_tokens", 0, INT64_MAX)) read.max_tokens = newer;
@@ -98,13 +81,30 @@ void read_lengths(const Fields& body, GenerationFields& read) {
 
 }  // namespace
 
+void read_stops(const Fields& body, const char* key, std::vector<std::string>& stops) {
+  const json* value = body.find(key);
+  if (value == nullptr) return;
+  const auto add = [&](const json& stop, const std::string& path) {
+    if (!stop.is_string()) fail_field(path, "must be a string, not {}", kind_text(stop));
+    const auto& text = stop.get_ref<const std::string&>();
+    if (text.empty()) fail_field(path, "must not be empty: it would match before the first token");
+    if (text.size() > kLongestStop)
+      fail_field(path, "must have at most {} bytes, not {}", kLongestStop, text.size());
+    stops.push_back(text);
+  };
+  if (!value->is_array()) return add(*value, body.path(key));
+  if (value->size() > kMostStops)
+    fail_field(body.path(key), "must hold at most {} strings, not {}", kMostStops, value->size());
+  for (size_t i = 0; i < value->size(); ++i) add((*value)[i], fmt::format("{}[{}]", body.path(key), i));
+}
+
 GenerationFields read_generation(const Fields& body, int vocab) {
   GenerationFields read;
   read.model = body.text("model").value_or("");
   read_sampling(body, read.generation.sampling);
   read_seed(body, read);
   read_bias(body, vocab, read.generation.sampling.logit_bias);
-  read_stops(body, read.generation.stop_strings);
+  read_stops(body, "stop", read.generation.stop_strings);
   read_lengths(body, read);
   read.generation.ignore_stop_ids = body.boolean_or("ignore_eos", false);
   read.generation.stop_ids = body.ids("stop_token_ids", vocab).value_or(std::vector<int>());
@@ -113,6 +113,8 @@ GenerationFields read_generation(const Fields& body, int vocab) {
   read.stream = body.boolean_or("stream", false);
   if (const auto options = body.object("stream_options"))
     read.include_usage = options->boolean_or("include_usage", false);
+  read.report_drafts = body.boolean_or("report_drafts", false);
+  read.continue_ids = body.ids("continue_token_ids", vocab).value_or(std::vector<int>());
   read.cache_salt = body.text("cache_salt").value_or("");
   body.text("prompt_cache_key");  // a hint for routers; its type is checked, no more
   body.text("user");

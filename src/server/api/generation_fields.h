@@ -25,12 +25,17 @@ struct GenerationFields {
   bool include_usage = false;
   std::optional<double> deadline_s = {};
   std::string cache_salt;
+  bool report_drafts = false;          // who guessed each token; of chat and completions
+  std::vector<int> continue_ids = {};  // of the reply so far; of chat and completions
   // The seed as it was sent, for the report: -1 comes back as -1.
   bool negative_seed = false;
 };
 
 /// `vocab`: of the model. Throws ApiError.
 GenerationFields read_generation(const Fields& body, int vocab);
+
+/// A string or a list of them under `key`, added to `stops`.
+void read_stops(const Fields& body, const char* key, std::vector<std::string>& stops);
 
 /// Fields that force a form on the answer, which nobody can keep yet: a 400 that says so.
 void refuse_forced_forms(const Fields& body);

@@ -15,6 +15,9 @@ constexpr std::string_view kPage = R"(slipstream
 
 POST /v1/chat/completions   messages in, an answer out; with "stream": true as it is written
 POST /v1/completions        a raw prompt in, its continuation out
+POST /v1/responses          OpenAI's newer form, what Codex asks
+POST /v1/messages           Anthropic's form, what Claude Code asks
+POST /api/chat              ollama's form
 GET  /v1/models             the model that runs here
 POST /tokenize  /detokenize  /apply-template
 GET  /health  /ready  /version  /props  /slots  /metrics
@@ -22,13 +25,6 @@ GET  /health  /ready  /version  /props  /slots  /metrics
   curl URL/v1/chat/completions -H 'Content-Type: application/json' \
     -d '{"messages": [{"role": "user", "content": "Hello!"}]}'
 )";
-
-std::vector<int> ids_of(const session::Prompt& prompt) {
-  std::vector<int> ids;
-  for (const session::Segment& segment : prompt.segments())
-    ids.insert(ids.end(), segment.ids.begin(), segment.ids.end());
-  return ids;
-}
 
 Json slot_json(const AnswerState& state, int index) {
   return {{"id", index},
@@ -106,6 +102,20 @@ void Service::metrics_text(Call& call) {
                          metrics_->text(replies_->load(), kv::kPagePositions));
 }
 
+std::vector<int> Service::ids_of_conversation(const Call& call, const json& body) const {
+  ChatRequest request{.images = {.seen = sees_}};
+  read_conversation(body, request, call.request.body);
+  std::vector<std::string> ignored;
+  const session::Prompt prompt = prompt_of(call, request, ignored);
+  std::vector<int> ids;
+  for (const session::Segment& segment : prompt.segments()) {
+    ids.insert(ids.end(), segment.ids.begin(), segment.ids.end());
+    if (segment.media)
+      ids.insert(ids.end(), static_cast<size_t>(segment.media->rows), model_->vision()->tokens().image);
+  }
+  return ids;
+}
+
 // llama.cpp calls the text "content" and adds no <bos> by itself; vLLM calls it "prompt" and does. Or a conversation.
 void Service::tokenize(Call& call) {
   const json body = parse_body(call.request.body);
@@ -119,10 +129,7 @@ void Service::tokenize(Call& call) {
     ids = model_->tokenizer().encode(content ? *content : *prompt,
                                      {.specials = fields.boolean_or("parse_special", true), .add_bos = bos});
   } else if (fields.has("messages")) {
-    text::Conversation conversation;
-    session::ChatOptions options;
-    read_conversation(body, conversation, options, call.request.body);
-    ids = ids_of(model_->prompt(conversation, options));
+    ids = ids_of_conversation(call, body);
   } else {
     fail_field("content", "is missing; give content, prompt or messages");
   }
@@ -148,10 +155,7 @@ void Service::detokenize(Call& call) {
 
 void Service::apply_template(Call& call) {
   const json body = parse_body(call.request.body);
-  text::Conversation conversation;
-  session::ChatOptions options;
-  read_conversation(body, conversation, options, call.request.body);
-  const std::vector<int> ids = ids_of(model_->prompt(conversation, options));
+  const std::vector<int> ids = ids_of_conversation(call, body);
   respond_json(*call.exchange, {{"prompt", model_->tokenizer().decode(ids)}});
 }
 

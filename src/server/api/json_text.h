@@ -32,6 +32,14 @@ inline void append_event(std::string& out, const Json& value) {
   out += "\n\n";
 }
 
+/// Appends one with its name, which its data holds as "type".
+inline void append_named_event(std::string& out, const Json& value) {
+  out += "event: ";
+  out += value.at("type").get_ref<const std::string&>();
+  out += '\n';
+  append_event(out, value);
+}
+
 inline void respond_json(http::Exchange& exchange, const Json& value, int status = 200) {
   exchange.respond(status, {{"Content-Type", "application/json"}}, to_text(value));
 }

@@ -21,6 +21,12 @@ int byte_of(std::string_view piece) {
   return value;
 }
 
+Json bytes_json(const std::string& bytes) {
+  Json list = Json::array();
+  for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
+  return list;
+}
+
 }  // namespace
 
 Json ReplyFrame::open() const {
@@ -52,6 +58,19 @@ std::string token_text(const text::Tokenizer& tokenizer, int id) {
 Json logprob_json(float logprob) {
   constexpr float kLeast = -9999;
   return shortest(std::isfinite(logprob) ? logprob : kLeast);
+}
+
+Json score_json(const text::Tokenizer& tokenizer, const Score& score) {
+  const auto one = [&](int id, float logprob) {
+    return Json{{"token", token_text(tokenizer, id)},
+                {"logprob", logprob_json(logprob)},
+                {"bytes", bytes_json(token_bytes(tokenizer, id))}};
+  };
+  Json json = one(score.id, score.logprob);
+  Json top = Json::array();
+  for (const sample::TokenLogprob& other : score.top) top.push_back(one(other.id, other.logprob));
+  json["top_logprobs"] = std::move(top);
+  return json;
 }
 
 void append_failure(const ApiError& error, const RequestRecord& record, std::string& out) {

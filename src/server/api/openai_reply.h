@@ -37,6 +37,9 @@ std::string token_text(const text::Tokenizer& tokenizer, int id);
 /// A number that JSON can hold: what is no number, or infinitely unlikely, becomes -9999.
 Json logprob_json(float logprob);
 
+/// A token of the answer with its log-probability and the likeliest beside it.
+Json score_json(const text::Tokenizer& tokenizer, const Score& score);
+
 /// The end of a stream that failed: OpenAI's error object as an event, usage beside it, then [DONE].
 void append_failure(const ApiError& error, const RequestRecord& record, std::string& out);
 

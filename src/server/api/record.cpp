@@ -64,6 +64,10 @@ Json usage_json(const RequestRecord& record) {
 Json timings_json(const RequestRecord& record) {
   const RequestRecord::Totals sum = record.totals();
   const auto& speculation = sum.speculation;
+  Json drafters = Json::object();
+  for (const auto& by : speculation.by) {
+    if (by.name != nullptr) drafters[by.name] = {{"draft_n", by.drafted}, {"draft_n_accepted", by.accepted}};
+  }
   return {{"queue_ms", rounded(sum.queued_s * 1000)},
           {"prompt_n", sum.prompt - sum.cached},
           {"prompt_ms", rounded(sum.prompt_s * 1000)},
@@ -75,7 +79,8 @@ Json timings_json(const RequestRecord& record) {
           {"tokens_per_pass", rounded(speculation.tokens_per_pass())},
           {"draft_n", speculation.drafted},
           {"draft_n_accepted", speculation.accepted},
-          {"acceptance", rounded(speculation.acceptance())}};
+          {"acceptance", rounded(speculation.acceptance())},
+          {"drafters", std::move(drafters)}};
 }
 
 std::string log_line(const RequestRecord& record, bool json) {

@@ -16,6 +16,7 @@ using Kind = ReplyEvent::Kind;
 
 Shaped ReplyShaper::add(const engine::Delta& delta) {
   Shaped out;
+  const bool was_closed = closed_;
   const bool cut_short = delta.finish != FinishReason::kNone && delta.finish != FinishReason::kStopId;
   const bool half_call = cut_short && (in_call_ || (delta.token >= 0 && delta.token == options_.call_token));
   for (const ReplyEvent& event : delta.events) {
@@ -30,10 +31,12 @@ Shaped ReplyShaper::add(const engine::Delta& delta) {
     add_text(event, text, out);
   }
   in_call_ = delta.landing.place == text::Place::kToolCall;
+  if (!was_closed) out.landing = landing_of(delta, out);
   if (!closed_) add_score(delta, out);
   if (delta.finish == FinishReason::kStopId && options_.chat && !answered_ && calls_ == 0) {
     const std::string_view said = text::trim(thoughts_);
     if (!said.empty()) out.items.push_back({.kind = Kind::kText, .text = std::string(said)});
+    out.copied = said.size();
   }
   return out;
 }
@@ -44,7 +47,7 @@ void ReplyShaper::add_call(const ReplyEvent& event, Shaped& out) {
   const nlohmann::json none;
   ShapedCall call{
       .index = calls_,
-      .id = fmt::format("call_{}_{}", options_.call_prefix, calls_),
+      .id = fmt::format("{}_{}", options_.call_prefix, calls_),
       .name = event.name,
       .arguments = typed_arguments(event.arguments, tool == options_.tools.end() ? none : tool->parameters)};
   out.items.push_back({.kind = Kind::kToolCall, .call = std::move(call)});
@@ -64,6 +67,19 @@ void ReplyShaper::add_text(const ReplyEvent& event, std::string_view text, Shape
   out.items.push_back({.kind = event.kind, .text = std::string(text)});
 }
 
+/// What the engine says of the token, with the bytes that are left of its text.
+engine::Landing ReplyShaper::landing_of(const engine::Delta& delta, const Shaped& out) {
+  engine::Landing landing = delta.landing;
+  landing.bytes = 0;
+  for (const Shaped::Item& item : out.items) {
+    if (item.kind == Kind::kToolCall) continue;
+    landing.place = item.kind == Kind::kText ? text::Place::kText : text::Place::kReasoning;
+    landing.call = -1;
+    landing.bytes += static_cast<int>(item.text.size());
+  }
+  return landing;
+}
+
 void ReplyShaper::add_score(const engine::Delta& delta, Shaped& out) const {
   const bool of_answer = delta.token >= 0 && delta.finish != FinishReason::kStopId;
   if (!options_.scores || !of_answer) return;
@@ -71,12 +87,19 @@ void ReplyShaper::add_score(const engine::Delta& delta, Shaped& out) const {
   out.scores.push_back({delta.token, delta.logprob, {delta.top.begin(), delta.top.end()}});
 }
 
-const char* ReplyShaper::finish_reason(FinishReason reason) const {
-  switch (reason) {
-    case FinishReason::kMaxTokens:
-    case FinishReason::kContext: return closed_ ? "tool_calls" : "length";
-    default: return calls_ > 0 ? "tool_calls" : "stop";
+Ending ReplyShaper::ending(FinishReason reason) const {
+  const bool cut = reason == FinishReason::kMaxTokens || reason == FinishReason::kContext;
+  if (cut && !closed_) return Ending::kLength;
+  return calls_ > 0 ? Ending::kCalls : Ending::kComplete;
+}
+
+const char* finish_reason(Ending ending) {
+  switch (ending) {
+    case Ending::kLength: return "length";
+    case Ending::kCalls: return "tool_calls";
+    case Ending::kComplete: break;
   }
+  return "stop";
 }
 
 }  // namespace slip::server::api

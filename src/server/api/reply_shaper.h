@@ -18,6 +18,9 @@
 
 namespace slip::server::api {
 
+/// Why a reply is over, as far as clients tell.
+enum class Ending { kComplete, kLength, kCalls };
+
 struct ShapedCall {
   int index = 0;
   std::string id, name, arguments;
@@ -37,8 +40,10 @@ struct Shaped {
     ShapedCall call = {};
   };
   std::vector<Item> items;
-  std::vector<Score> scores;  // of tokens of the answer's text
-  bool cancel = false;        // nothing more is wanted of this reply
+  std::vector<Score> scores;     // of tokens of the answer's text
+  engine::Landing landing = {};  // of the token, by what came out
+  size_t copied = 0;             // bytes of text that repeat the thoughts, and are no token's
+  bool cancel = false;           // nothing more is wanted of this reply
 };
 
 class ReplyShaper {
@@ -49,28 +54,34 @@ class ReplyShaper {
     bool chat = true;              // false: a completion, which may well be empty
     bool scores = false;           // wanted
     int call_token = -1;           // the id of <|tool_call>
-    std::string call_prefix = {};  // of the ids of calls
+    bool begun = false;            // the prompt holds the beginning of the reply
+    bool in_call = false;          // which stops within a call
+    std::string call_prefix = {};  // of the ids of calls, "call_1f"
   };
-  explicit ReplyShaper(Options options) : options_(std::move(options)) {}
+  explicit ReplyShaper(Options options)
+      : options_(std::move(options)), in_call_(options_.in_call), answered_(options_.begun) {}
 
   /// Only deltas of the reply, not of its prompt.
   Shaped add(const engine::Delta& delta);
 
   int calls() const { return calls_; }
-  /// OpenAI's word for how it ended.
-  const char* finish_reason(engine::FinishReason reason) const;
+  Ending ending(engine::FinishReason reason) const;
 
  private:
   void add_call(const text::ReplyEvent& event, Shaped& out);
   void add_text(const text::ReplyEvent& event, std::string_view text, Shaped& out);
+  static engine::Landing landing_of(const engine::Delta& delta, const Shaped& out);
   void add_score(const engine::Delta& delta, Shaped& out) const;
 
   Options options_;
   int calls_ = 0;
-  bool in_call_ = false;   // the last token stands in a call that is not complete
-  bool answered_ = false;  // some text came out
-  bool closed_ = false;    // nothing more comes out
-  std::string thoughts_;   // kept until there is an answer
+  bool in_call_;          // the last token stands in a call that is not complete
+  bool answered_;         // some text came out
+  bool closed_ = false;   // nothing more comes out
+  std::string thoughts_;  // kept until there is an answer
 };
+
+/// OpenAI's word, of chat and completions.
+const char* finish_reason(Ending ending);
 
 }  // namespace slip::server::api

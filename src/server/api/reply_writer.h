@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/api/error.h"
@@ -15,6 +16,10 @@ class ReplyWriter {
   virtual ~ReplyWriter() = default;
 
   virtual bool streams() const = 0;
+  /// Of the stream.
+  virtual std::string_view content_type() const { return "text/event-stream; charset=utf-8"; }
+  /// Before all else: what a stream says as soon as its request is accepted.
+  virtual void begin(std::string&) {}
   /// More of reply `index`. False: nothing more is wanted of it.
   virtual bool add(size_t index, const engine::Delta& delta, std::string& out) = 0;
   /// An event that clients count, while there is nothing to say. Streams only.

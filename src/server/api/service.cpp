@@ -10,6 +10,15 @@
 namespace slip::server::api {
 namespace {
 
+/// A tower that cannot be read is no reason to serve no text.
+bool sees_pictures(const session::Model& model) {
+  try {
+    return model.vision() != nullptr && model.is_chat();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// Routes that other servers have, and why this one has not.
 struct Missing {
   std::string_view path;  // itself and all below
@@ -38,9 +47,9 @@ constexpr Missing kMissing[] = {
     {"/v1/moderations", "this server has no moderation model"},
     {"/v1/assistants", "this server keeps no state; use /v1/chat/completions"},
     {"/v1/threads", "this server keeps no state; use /v1/chat/completions"},
-    {"/v1/responses", "not yet; use /v1/chat/completions"},
-    {"/v1/messages", "not yet; use /v1/chat/completions"},
-    {"/api", "ollama's API is not served; use /v1/chat/completions"},
+    {"/v1/responses", "this server keeps no responses; POST /v1/responses answers one"},
+    {"/v1/messages", "this server keeps no batches; POST /v1/messages answers one"},
+    {"/api", "of ollama's API this server has version, tags, show and chat"},
 };
 
 constexpr std::string_view kModelPath = "/v1/models/";
@@ -86,6 +95,13 @@ const std::vector<Service::RouteEntry>& Service::routes() {
   static const std::vector<RouteEntry> all{
       {"POST", "/v1/chat/completions", &Service::chat},
       {"POST", "/v1/completions", &Service::complete},
+      {"POST", "/v1/responses", &Service::responses},
+      {"POST", "/v1/messages", &Service::messages},
+      {"POST", "/v1/messages/count_tokens", &Service::count_message_tokens},
+      {"GET", "/api/version", &Service::ollama_version, false},
+      {"GET", "/api/tags", &Service::ollama_tags},
+      {"POST", "/api/show", &Service::ollama_show},
+      {"POST", "/api/chat", &Service::ollama_chat},
       {"GET", "/v1/models", &Service::models},
       {"POST", "/tokenize", &Service::tokenize},
       {"POST", "/detokenize", &Service::detokenize},
@@ -109,7 +125,8 @@ Service::~Service() = default;
 void Service::open(session::Model& model, ReplySource& replies) {
   model_ = &model;
   replies_ = &replies;
-  card_ = std::make_unique<ModelCard>(model, replies.context(), options_.names);
+  sees_ = options_.images.on && sees_pictures(model);
+  card_ = std::make_unique<ModelCard>(model, replies.context(), options_.names, sees_);
   metrics_ = std::make_unique<Metrics>(Metrics::Labels{.model_name = card_->id(),
                                                        .version = std::string(session::build_version()),
                                                        .commit = std::string(session::build_commit()),

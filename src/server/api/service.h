@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/api/image_parts.h"
 #include "server/api/metrics.h"
 #include "server/api/model_card.h"
 #include "server/api/roster.h"
@@ -19,11 +20,15 @@
 
 namespace slip::server::api {
 
+struct ChatRequest;
+struct Reading;
+
 struct ServiceOptions {
   ModelCard::Options names = {};
   AdmissionLimits limits = {};
   int workers = 2;        // threads that make text of deltas
   int answer_tokens = 0;  // of a request that does not say; 0 = kDefaultMaxTokens
+  ImageRules images = {};
   bool json_log = false;
   bool log_requests = true;
   /// Gets one line without its break, from any thread. Empty: no log.
@@ -67,6 +72,7 @@ class Service {
   enum class State { kLoading, kReady, kLeaving, kDraining };
   struct Call;
   struct Job;
+  struct ChatJob;
   using Route = void (Service::*)(Call&);
   struct RouteEntry {
     std::string_view method, path;
@@ -84,7 +90,21 @@ class Service {
   // Routes that generate.
   void chat(Call& call);
   void complete(Call& call);
+  void messages(Call& call);
+  void count_message_tokens(Call& call);
+  void responses(Call& call);
+  void ollama_version(Call& call);
+  void ollama_tags(Call& call);
+  void ollama_show(Call& call);
+  void ollama_chat(Call& call);
   void generate(Call& call, Job job);
+  /// Throws ApiError 404 that names the loaded model to whoever asks for another.
+  void require_named(const nlohmann::json& body) const;
+  ChatJob chat_job(const Call& call, ChatRequest chat, std::string prefix) const;
+  /// What the conversation becomes, with its pictures fetched and decoded; `notes` gets a line for each.
+  session::Prompt prompt_of(const Call& call, const ChatRequest& chat, std::vector<std::string>& notes) const;
+  Reading reading() const;
+  std::vector<int> ids_of_conversation(const Call& call, const nlohmann::json& body) const;
   // Routes that tell.
   void page(Call& call);
   void health(Call& call);
@@ -104,6 +124,7 @@ class Service {
   std::atomic<State> state_{State::kLoading};
   session::Model* model_ = nullptr;  // set before the state says so
   ReplySource* replies_ = nullptr;
+  bool sees_ = false;  // pictures are allowed, and the model has a tower
   std::unique_ptr<ModelCard> card_;
   std::unique_ptr<Metrics> metrics_;
   Roster roster_;

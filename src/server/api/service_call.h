@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "server/api/generation_fields.h"
+#include "server/api/chat_reply.h"
+#include "server/api/chat_request.h"
 #include "server/api/service.h"
 
 namespace slip::server::api {
@@ -17,6 +18,25 @@ struct Service::Call {
   std::string route = "other";                   // for the log and the metrics: one of few
   std::vector<http::Header> error_headers = {};  // of a refusal
   bool generating = false;                       // the answer goes on after the route has returned
+};
+
+/// What a route made of its body.
+struct Service::Job {
+  GenerationFields common = {};
+  std::vector<session::Prompt> prompts = {};
+  const char* field = "messages";  // that the prompts came in
+  std::vector<std::string> warnings = {};
+  std::vector<std::string> notes = {};  // for the log alone
+  std::string prefix = "chatcmpl-";     // of the answer's id
+  std::string object = "chat.completion", chunk = "chat.completion.chunk";
+  bool no_answer = false;
+  std::function<std::unique_ptr<ReplyWriter>(ReplyFrame frame)> writer = {};
+};
+
+/// The same of a conversation, and what the writers of its answer share.
+struct Service::ChatJob {
+  Job job;
+  ChatReplyOptions reply;  // its frame comes with the answer
 };
 
 }  // namespace slip::server::api
