@@ -72,6 +72,8 @@ int run_app(const std::vector<std::string>& args) {
   std::signal(SIGPIPE, SIG_DFL);
   try {
     return dispatch(args);
+  } catch (const Interrupted& interrupted) {
+    return report(kExitInterrupted, interrupted.what());
   } catch (const Error& error) {
     return report(error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {

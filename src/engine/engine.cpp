@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "engine/shared_prefix.h"
 
 namespace slip::engine {
 namespace {
@@ -37,6 +38,14 @@ Scheduler::Limits limits_of(const backend::Backend& backend, const kv::Layout& l
           .guesses = speculate::kMostDepth};
 }
 
+std::vector<const kv::Layout*> layouts_of(const backend::Backend& backend,
+                                          const speculate::Speculator* speculator) {
+  std::vector<const kv::Layout*> layouts = {&backend.kv_layout()};
+  if (speculator != nullptr)
+    layouts.insert(layouts.end(), speculator->layouts().begin(), speculator->layouts().end());
+  return layouts;
+}
+
 kv::PagePool& with_budget(kv::PagePool& pages, size_t bytes) {
   pages.set_budget(bytes);
   return pages;
@@ -52,10 +61,13 @@ Engine::Engine(backend::Backend& backend, const EngineOptions& options, speculat
       scheduler_(limits_of(backend, backend.kv_layout(), options)),
       speculator_(speculator),
       room_(with_budget(pages_, options.cache_bytes), backend.kv_layout(), speculator),
+      reuses_prefixes_(options.prefix_cache),
+      prefixes_(pages_, "", layouts_of(backend, speculator)),
       fitting_(static_cast<int>(room_.fitting(context_))),
       round_(backend, scheduler_, speculator, {options.mixed_prompt_rows, options.draft_sequences}) {
   running_.reserve(static_cast<size_t>(scheduler_.limits().sequences));
   draft_caches_.reserve(speculate::kMostDrafters);
+  all_caches_.reserve(speculate::kMostDrafters + 1);
   publish_load();
 }
 
@@ -148,6 +160,7 @@ bool Engine::step() {
   read_notes();
   admit();
   if (!running_.empty()) round_.step(running_, meter_);
+  keep_prefixes();
   retire();
   take_back();
   publish_load();
@@ -168,7 +181,13 @@ void Engine::publish_load() {
             .free_bytes = room_.available(),
             .prompt_rate = meter_.prompt_rate(),
             .decode_rate = meter_.decode_rate(),
-            .sizes = meter_.sizes()};
+            .sizes = meter_.sizes(),
+            .preempted = preempted_};
+  const kv::PrefixCache::Counts counts = prefixes_.counts();
+  load.prefix_asked = static_cast<uint64_t>(counts.asked);
+  load.prefix_matched = static_cast<uint64_t>(counts.matched);
+  load.prefix_restored = static_cast<uint64_t>(counts.restored);
+  load.prefix_bytes = counts.bytes_held_only;
   {
     const std::lock_guard lock(mutex_);
     load.waiting += static_cast<int>(submitted_.size());
@@ -237,6 +256,10 @@ void Engine::admit() {
       at = (*at)->finished() ? waiting_.erase(at) : at + 1;
       continue;
     }
+    if (prefix_is_under_way(**at)) {
+      ++at;
+      continue;
+    }
     if (!has_room_for(**at)) return;
     std::unique_ptr<Sequence> next = std::move(*at);
     at = waiting_.erase(at);
@@ -271,11 +294,51 @@ size_t Engine::still_needed(const Sequence& sequence) {
 void Engine::begin(Sequence& sequence) {
   try {
     if (!sequence.admitted()) sequence.admit(backend_.new_cache());
-    sequence.resume();
     if (speculator_ != nullptr) speculator_->begin(sequence.view());
+    restore_prefix(sequence);
   } catch (const std::exception& error) {
     sequence.fail(error);
     retire();
+  }
+}
+
+// Whether a sequence that is being read begins with more of the same than is there already; then that is worth waiting for.
+bool Engine::prefix_is_under_way(const Sequence& sequence) const {
+  if (!reuses_prefixes_) return false;
+  const kv::PrefixQuery wanted = sequence.prefix_query();
+  int there = -1;
+  for (const auto& other : running_) {
+    const kv::PrefixQuery given = other->prefix_query();
+    if (!other->reading() || !(given.salt == wanted.salt)) continue;
+    const int alike = shared_prefix(given.content, wanted.content);
+    const int shared = std::min(alike, wanted.most / kv::kHashUnit * kv::kHashUnit);
+    if (shared <= other->chain.position()) continue;
+    if (there < 0) there = prefixes_.match(wanted).positions;
+    if (shared > there) return true;
+  }
+  return false;
+}
+
+void Engine::restore_prefix(Sequence& sequence) {
+  all_caches_.assign(1, sequence.cache());
+  if (speculator_ != nullptr) speculator_->caches(sequence.id(), all_caches_);
+  kv::PrefixQuery query = sequence.prefix_query();
+  if (!reuses_prefixes_) query.most = 0;
+  sequence.resume(prefixes_.adopt(sequence.chain, query, all_caches_));
+  for (const int position : sequence.boundaries()) prefixes_.mark_boundary(sequence.chain, position);
+  prefixes_.mark_boundary(sequence.chain, static_cast<int>(sequence.prompt_tokens()));
+}
+
+// What the step has added to the caches.
+void Engine::keep_prefixes() {
+  if (!reuses_prefixes_) return;
+  for (const auto& sequence : running_) {
+    if (sequence->aside() || !sequence->admitted()) continue;
+    const int length = sequence->cache()->length();
+    if (sequence->finished()) prefixes_.mark_boundary(sequence->chain, length);
+    all_caches_.assign(1, sequence->cache());
+    if (speculator_ != nullptr) speculator_->caches(sequence->id(), all_caches_);
+    prefixes_.extend(sequence->chain, sequence->prefix_query().content, all_caches_, length);
   }
 }
 
@@ -283,6 +346,7 @@ void Engine::begin(Sequence& sequence) {
 void Engine::take_back() {
   for (size_t i = running_.size(); i-- > 0;) {
     if (!running_[i]->aside()) continue;
+    ++preempted_;
     waiting_.push_front(std::move(running_[i]));
     running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
   }

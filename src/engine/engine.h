@@ -6,7 +6,10 @@
 //
 // Memory: caches grow page by page. A request is admitted, in order of arrival, when there are pages for what it has
 // to read. Where pages run out later, the youngest sequence is put aside and waits in front of all others, to read
-// its tokens again; its output is the same. A step that admits, ends and puts aside none allocates nothing.
+// its tokens again; its output is the same. Pages outlive their sequence in a prefix cache (kv/prefix_cache.h): a prompt
+// that begins like an earlier one begins with its pages, and one that begins like a prompt that is being read waits
+// for those. A step that admits, ends and puts aside none allocates nothing
+// but the records of what is kept, one for 64 tokens.
 //
 // Errors: a bad request is refused by submit(). What goes wrong later ends the requests it concerns with
 // kError. A drafter that fails ends nothing; Speculator::failures() has its sentence.
@@ -38,6 +41,7 @@ struct EngineOptions {
   int step_rows = 0;                // most rows of a step; 0 = what the backend takes
   int draft_sequences = 0;          // with more of them decoding, nobody guesses; 0 = no such bound
   int mixed_prompt_rows = 512;      // of prompts in a step that also decodes, which is bounded by time too
+  bool prefix_cache = true;         // pages are kept for later prompts that begin alike
   size_t cache_bytes = ~size_t{0};  // for the pages of all caches, of sequences and of prefixes
 };
 
@@ -69,6 +73,8 @@ class Engine {
   int longest() const { return std::min(context_, fitting_); }
   /// What there is to do, as of the last step; from any thread.
   Load load() const;
+  /// Forgets the pages kept for later prompts. Between steps.
+  void forget_prefixes() { prefixes_.clear(); }
   /// Does what a lack of pages would do: the youngest sequence gives its pages back and waits. Between steps.
   void put_aside_youngest();
   /// Ends all requests, running, waiting and those submitted meanwhile. Between steps.
@@ -88,6 +94,9 @@ class Engine {
   bool has_room_for(const Sequence& sequence);
   size_t still_needed(const Sequence& sequence);
   void begin(Sequence& sequence);
+  bool prefix_is_under_way(const Sequence& sequence) const;
+  void restore_prefix(Sequence& sequence);
+  void keep_prefixes();
   void take_back();
   void retire();
   bool notes_left();
@@ -99,6 +108,8 @@ class Engine {
   const Scheduler scheduler_;
   speculate::Speculator* const speculator_;
   const CacheRoom room_;
+  const bool reuses_prefixes_;
+  kv::PrefixCache prefixes_;
   const int fitting_;  // tokens of a sequence that has all pages for itself
   Round round_;
 
@@ -117,7 +128,8 @@ class Engine {
 
   // Of the step at hand.
   std::vector<uint64_t> cancels_;
-  std::vector<kv::Cache*> draft_caches_;
+  std::vector<kv::Cache*> draft_caches_, all_caches_;
+  uint64_t preempted_ = 0;
 };
 
 }  // namespace slip::engine

@@ -91,6 +91,7 @@ struct Request {
   std::vector<int> prompt;
   std::vector<MediaSpan> media;  // ascending, apart from each other
   kv::Salt salt = {};            // whose pages it may share
+  std::vector<int> boundaries;   // positions where a later prompt may begin to differ: ends of turns
   sample::Options sampling;
   int choice = 0;  // given back in every delta: which of several replies to one prompt this is
   int max_tokens = 256;

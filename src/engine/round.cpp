@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "engine/cache_room.h"
 
 namespace slip::engine {
 
@@ -87,7 +88,7 @@ Sequence* Round::youngest_behind(const Sequence& sequence, Running running) cons
   for (size_t i = running.size(); i-- > 0;) {
     Sequence& other = *running[i];
     if (other.id() == sequence.id()) return nullptr;
-    if (!other.aside() && !other.finished() && other.cache()->has_pages()) return &other;
+    if (!other.aside() && !other.finished() && CacheRoom::held(*other.cache()) > 0) return &other;
   }
   return nullptr;
 }

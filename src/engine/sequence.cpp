@@ -30,7 +30,10 @@ Sequence::Sequence(uint64_t id, Request request, const Limits& limits)
       tokens_(std::move(request_.prompt)),
       text_(std::move(request_.reply), request_.stop_strings) {
   stats_.prompt_tokens = static_cast<int>(prompt_tokens_);
-  for (const MediaSpan& span : request_.media) stats_.media_tokens += span.rows;
+  for (const MediaSpan& span : request_.media) {
+    stats_.media_tokens += span.rows;
+    media_.push_back({.first = span.first, .rows = span.rows, .both_ways = span.both_ways, .key = span.key});
+  }
   if (request_.min_tokens > 0 && !request_.stop_ids.empty()) {
     no_stop_.emplace(limits.vocab);
     no_stop_->allow_all();
@@ -54,7 +57,23 @@ void Sequence::admit(std::unique_ptr<kv::Cache> cache) {
   stats_.queued_s = seconds(admitted_ - submitted_);
 }
 
+kv::PrefixQuery Sequence::prefix_query() const {
+  const bool scores = request_.prompt_logprobs >= 0 && scored_ < prompt_tokens_;
+  return {.salt = request_.salt,
+          .content = {.tokens = tokens_, .media = media_},
+          .most = scores ? 0 : static_cast<int>(tokens_.size()) - 1};
+}
+
+void Sequence::resume(const kv::Match& match) {
+  aside_ = false;
+  if (stats_.preempted > 0) return;
+  stats_.cached_tokens = match.positions;
+  stats_.matched_tokens = match.matched;
+  stats_.match_end = match.end;
+}
+
 void Sequence::put_aside() {
+  chain.end();
   cache_->release();
   drafts_.clear();
   aside_ = true;

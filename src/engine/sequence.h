@@ -25,6 +25,7 @@
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "kv/cache.h"
+#include "kv/prefix_cache.h"
 #include "sample/sampler.h"
 #include "speculate/speculator.h"
 
@@ -53,8 +54,8 @@ class Sequence {
   kv::Cache* cache() const { return cache_.get(); }
   /// Gives its pages back; it will have to be read again.
   void put_aside();
-  /// Begins, or begins again.
-  void resume() { aside_ = false; }
+  /// Begins, or begins again, with what a prefix cache gave its cache.
+  void resume(const kv::Match& match);
   bool aside() const { return aside_; }
   /// The pool has no pages for it and never will have: ends it.
   void end_for_lack_of_room();
@@ -89,6 +90,15 @@ class Sequence {
 
   /// As drafters see it, from admit() on.
   const speculate::SequenceView& view() const { return view_; }
+  /// What it brings to a prefix cache, and how much of that it may take from there: the last token is computed, and all
+  /// whose log-probabilities are wanted.
+  kv::PrefixQuery prefix_query() const;
+  /// Where it stands there. Ended before its cache is.
+  kv::PrefixCache::Chain chain;
+  std::span<const int> boundaries() const { return request_.boundaries; }
+  size_t prompt_tokens() const { return prompt_tokens_; }
+  bool reading() const { return cache_ != nullptr && known() > 1; }
+
   /// Prompt and output so far.
   std::span<const int> tokens() const { return tokens_; }
   const Stats& stats() const { return stats_; }
@@ -121,6 +131,7 @@ class Sequence {
   const int most_tokens_;
   const size_t prompt_tokens_;
   std::vector<int> tokens_;
+  std::vector<kv::MediaSpan> media_;  // as a prefix cache knows them
   std::vector<int> drafts_;
   speculate::Guesses guesses_;  // whose drafts they are
   speculate::SequenceView view_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kv/prefix_cache.h"
 #include "speculate/statistics.h"
 
 namespace slip::engine {
@@ -13,15 +14,17 @@ namespace slip::engine {
 struct Stats {
   int prompt_tokens = 0;
   int output_tokens = 0;
-  int cached_tokens = 0;     // of the prompt, found in pages that were there already
-  int media_tokens = 0;      // of the prompt, soft rows
-  int reasoning_tokens = 0;  // of the output, those that landed in reasoning
-  int preempted = 0;         // how often it lost its pages and came back
-  double queued_s = 0;       // from submit() to admission
-  double first_token_s = 0;  // from submit() to the first token: what a person waits
-  double prompt_s = 0;       // from admission to the first token
-  double decode_s = 0;       // from the first token to the last
-  int decoded_tokens = 0;    // that decode_s went to: all but the first, and the stop id
+  int cached_tokens = 0;                            // of the prompt, found in pages that were there already
+  int matched_tokens = 0;                           // of the prompt, as far as anybody's prompt began alike
+  kv::MatchEnd match_end = kv::MatchEnd::kNothing;  // why it was no more
+  int media_tokens = 0;                             // of the prompt, soft rows
+  int reasoning_tokens = 0;                         // of the output, those that landed in reasoning
+  int preempted = 0;                                // how often it lost its pages and came back
+  double queued_s = 0;                              // from submit() to admission
+  double first_token_s = 0;                         // from submit() to the first token: what a person waits
+  double prompt_s = 0;                              // from admission to the first token
+  double decode_s = 0;                              // from the first token to the last
+  int decoded_tokens = 0;  // that decode_s went to: all but the first, and the stop id
   speculate::Statistics speculation;
 };
 
@@ -47,6 +50,12 @@ struct Load {
   double decode_rate = 0;
   uint64_t steps = 0;    // finished since the start; one that hangs leaves it as it is
   StepSizes sizes = {};  // of those that ran the model
+  // Since the start.
+  uint64_t preempted = 0;
+  uint64_t prefix_asked = 0;     // tokens of prompts
+  uint64_t prefix_matched = 0;   // of them, as far as any began alike
+  uint64_t prefix_restored = 0;  // of them, taken from pages
+  size_t prefix_bytes = 0;       // of pages that are kept for later prompts alone
 };
 
 }  // namespace slip::engine

@@ -17,7 +17,6 @@ using checkpoint::in_quotes;
 constexpr size_t kLongestAnswer = size_t{16} << 20;
 constexpr size_t kLongestSmallFile = size_t{64} << 20;
 constexpr size_t kLongestErrorBody = size_t{64} << 10;
-constexpr int kMostRedirects = 10;
 constexpr int kMostPages = 200;
 constexpr int kMostRateWaits = 20;
 constexpr int kPauses[] = {1, 2, 4, 8, 8};
@@ -207,12 +206,16 @@ Api::Answer Api::request(net::Method method, const net::Url& url, size_t longest
   }
 }
 
-net::Url Api::redirect_of(const Answer& answer) const {
-  const std::string* location = answer.reply.find("location");
-  const auto next = location == nullptr ? std::nullopt : net::join_url(answer.url, *location);
+net::Url Api::redirect_of(const net::Reply& reply, const net::Url& url) const {
+  const std::string* location = reply.find("location");
+  const auto next = location == nullptr ? std::nullopt : net::join_url(url, *location);
   if (!next) {
-    fail(ErrorKind::kRuntime, "{}: redirects to something that is no address of http or https",
-         answer.url.shown());
+    fail(ErrorKind::kRuntime, "{}: redirects to something that is no address of http or https", url.shown());
+  }
+  // What came encrypted so far would go on for everybody to read and to change.
+  if (url.scheme == "https" && next->scheme == "http") {
+    fail(ErrorKind::kRuntime, "{}: redirects from https to http ({}), which is not safe; it is refused",
+         url.shown(), next->host);
   }
   return *next;
 }
@@ -224,7 +227,7 @@ Api::Answer Api::request_following(net::Method method, net::Url url, size_t long
     if (!is_redirect(answer.reply.status)) return answer;
     // Metadata is on this reply; what follows is where the bytes are.
     if (answer.reply.find("x-linked-etag") != nullptr && method == net::Method::kHead) return answer;
-    const net::Url next = redirect_of(answer);
+    const net::Url next = redirect_of(answer.reply, answer.url);
     if (method == net::Method::kHead && !is_hub(next)) return answer;
     url = next;
   }
@@ -283,7 +286,7 @@ net::Url Api::locate(const std::string& repository, const std::string& commit, c
     fail(ErrorKind::kRuntime, "{}: is another file than the hub's list of {} says; try again later",
          url.shown(), repository);
   }
-  return is_redirect(reply.status) ? redirect_of(answer) : answer.url;
+  return is_redirect(reply.status) ? redirect_of(reply, answer.url) : answer.url;
 }
 
 std::string Api::read_file(const std::string& repository, const std::string& commit, const RemoteFile& file) {

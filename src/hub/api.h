@@ -56,6 +56,8 @@ class Api {
   std::string read_range(const net::Url& address, const Subject& subject, net::ByteRange range,
                          uint64_t size);
 
+  /// Where a redirect leads. Throws when that is no address of http or https, or gives up encryption.
+  net::Url redirect_of(const net::Reply& reply, const net::Url& url) const;
   /// Headers for a request to this address: the token only if it is the hub.
   std::vector<net::Header> headers_for(const net::Url& url) const;
   /// Waits on the client's clock. Throws when cancelled.
@@ -82,12 +84,12 @@ class Api {
                  std::optional<net::ByteRange> range = {});
   Answer request_following(net::Method method, net::Url url, size_t longest_body, Patience patience);
   net::Url url_of(const std::string& path_and_query) const;
-  net::Url redirect_of(const Answer& answer) const;
   bool is_hub(const net::Url& url) const;
 
   ApiOptions options_;
 };
 
+inline constexpr int kMostRedirects = 10;
 bool is_redirect(int status);
 /// Statuses that may be gone the next time.
 bool may_pass(int status);

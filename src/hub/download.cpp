@@ -65,6 +65,8 @@ struct Stream : net::Receiver {
   Fault fault = Fault::kNone;
   std::string error_body;
   net::Url url;
+  std::optional<net::Url> detour;  // where the address redirects this one request
+  int hops = 0;                    // redirects so far
   int generation = 0;
   uint64_t start_position = 0;
   bool asked_range = false;
@@ -233,13 +235,22 @@ void Downloader::run() {
       if (stream->running) client_.stop(stream->id);
       stream->running = false;
     }
-    try {
-      keeper_.drain();
+    // The first fault is the one to tell; a second one only means that less is kept.
+    const auto as_far_as_it_goes = [](auto&& work) {
+      try {
+        work();
+      } catch (const std::exception&) {
+      }
+    };
+    as_far_as_it_goes([&] { keeper_.drain(); });
+    as_far_as_it_goes([&] {
       sync_jobs(true);
       keeper_.drain();
-    } catch (const std::exception&) {
-      // the first fault is the one to tell
-    }
+    });
+    as_far_as_it_goes([&] { hasher_.drain(); });
+    as_far_as_it_goes([&] {
+      for (auto& job : jobs_) job->abandon();
+    });
     throw;
   }
   report(true);
@@ -278,7 +289,8 @@ void Downloader::assign(Stream& stream) {
     stream.job = job.get();
     stream.piece = *piece;
     stream.position = piece->begin;
-    stream.tries = stream.rate_waits = 0;
+    stream.tries = stream.rate_waits = stream.hops = 0;
+    stream.detour.reset();
     stream.due = Time{};
     return;
   }
@@ -294,7 +306,8 @@ void Downloader::start(Stream& stream) {
     }
     if (stream.job == nullptr || stream.running) return;  // what happened meanwhile took its piece
   }
-  stream.url = *job.address;
+  stream.url = stream.detour ? *stream.detour : *job.address;
+  stream.detour.reset();
   stream.generation = job.generation;
   stream.fault = Fault::kNone;
   stream.error_body.clear();
@@ -334,7 +347,7 @@ void Downloader::drop(Stream& stream) {
 void Downloader::handle_end(Stream& stream) {
   stream.ended = false;
   if (stream.job == nullptr) return;
-  if (stream.position > stream.start_position) stream.tries = stream.rate_waits = 0;
+  if (stream.position > stream.start_position) stream.tries = stream.rate_waits = stream.hops = 0;
   if (stream.position == stream.piece.end && stream.fault == Fault::kNone) return finish_piece(stream);
   handle_fault(stream);
 }
@@ -385,6 +398,16 @@ void Downloader::handle_status(Stream& stream) {
   DownloadJob& job = *stream.job;
   const int status = stream.reply.status;
   const Subject subject{job.wanted().repository, job.wanted().commit, job.wanted().file.path};
+  if (is_redirect(status)) {
+    // Storage that is spread over hosts sends on, each request by itself: what such an address serves may be
+    // bound to the range that was asked for.
+    if (++stream.hops > kMostRedirects) {
+      fail(ErrorKind::kRuntime, "{}: redirects more than {} times", stream.url.shown(), kMostRedirects);
+    }
+    stream.detour = api_.redirect_of(stream.reply, stream.url);
+    stream.due = Time{};
+    return;
+  }
   if (may_pass(status)) {
     const auto wait = status == 429 ? wanted_wait(stream.reply) : std::nullopt;
     if (wait && stream.rate_waits < kMostRateWaits) {
@@ -409,7 +432,7 @@ void Downloader::handle_status(Stream& stream) {
     return;
   }
   // An address expires after about an hour: a new one is asked for once.
-  if (!is_redirect(status) && ++job.denials > 1) {
+  if (++job.denials > 1) {
     if (status == 401 || status == 403 || status == 404) {
       const std::string words = fit_for_message(stream.error_body);
       if (api_.headers_for(stream.url).empty()) {

@@ -100,6 +100,11 @@ void DownloadJob::sync(std::function<void(uint64_t bytes)> marked) {
                });
 }
 
+void DownloadJob::abandon() {
+  const auto& marked = partial_.marked();
+  if (!done_ && std::find(marked.begin(), marked.end(), true) == marked.end()) partial_.discard();
+}
+
 void DownloadJob::restart() {
   hasher_.drain();
   keeper_.drain();

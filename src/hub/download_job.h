@@ -50,6 +50,8 @@ class DownloadJob {
   void sync(std::function<void(uint64_t bytes)> marked);
   bool syncing() const { return syncing_; }
 
+  /// The download failed, and nothing is posted any more: where no byte is marked, no file stays.
+  void abandon();
   /// Everything is fetched from the start again.
   void restart();
   /// Called on every turn: posts the hash of new blocks, and the end of the file when all is hashed.

@@ -110,6 +110,11 @@ class RealFiles : public Files {
   void remove(const fs::path& path) override {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_path(path, "removed", errno);
   }
+  void remove_empty(const fs::path& folder) override {
+    const bool gone =
+        ::rmdir(folder.c_str()) == 0 || errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST;
+    if (!gone) fail_path(folder, "removed", errno);
+  }
   void remove_all(const fs::path& path) override {
     std::error_code error;
     fs::remove_all(path, error);

@@ -49,6 +49,8 @@ class Files {
   virtual void rename(const fs::path& from, const fs::path& to) = 0;
   /// A file or a link; absent is fine.
   virtual void remove(const fs::path& path) = 0;
+  /// A folder with nothing in it; absent is fine, and so is one that has something in it: that stays.
+  virtual void remove_empty(const fs::path& folder) = 0;
   /// A folder and all in it; absent is fine.
   virtual void remove_all(const fs::path& path) = 0;
   /// Makes a symbolic link in place of whatever is there. False where the file system has none.

@@ -34,21 +34,22 @@ bool ends_like_drafter(const std::string& repository) {
   return name.find("-assistant") != std::string::npos || name.find("-dflash") != std::string::npos;
 }
 
-uint64_t header_end(std::string_view start, const std::string& path, uint64_t file_size) {
+/// Where the header of a safetensors file ends, by its first bytes; nothing when it is none.
+std::optional<uint64_t> header_end(std::string_view start, uint64_t file_size) {
+  if (start.size() < kLengthBytes || file_size < kLengthBytes) return std::nullopt;
   uint64_t length = 0;
-  for (size_t i = 0; i < kLengthBytes && i < start.size(); ++i) {
+  for (size_t i = 0; i < kLengthBytes; ++i) {
     length |= static_cast<uint64_t>(static_cast<unsigned char>(start[i])) << (8 * i);
   }
-  if (start.size() < kLengthBytes || length > kLongestHeader || length > file_size - kLengthBytes) {
-    fail_file("{}: is no safetensors file: its header would be {} bytes long", path, length);
-  }
+  if (length > kLongestHeader || length > file_size - kLengthBytes) return std::nullopt;
   return kLengthBytes + length;
 }
 
-std::string read_start(const fs::path& path, uint64_t bytes) {
-  std::string text(bytes, '\0');
+std::string read_part(const fs::path& path, net::ByteRange range) {
+  std::string text(range.end - range.begin, '\0');
   std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(bytes));
+  file.seekg(static_cast<std::streamoff>(range.begin));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   return text;
 }
@@ -87,13 +88,14 @@ class Hub::Impl {
   std::string repository_for(const ModelName& name, const LocalModel& local) const;
   PlannedRepository plan_repository(const std::string& repository, const std::string& revision, Part part,
                                     Patience patience);
-  void plan_drafter(Plan& plan);
+  void plan_drafter(Plan& plan, DrafterChoice choice);
+  bool plan_drafter_from(const std::string& repository, Plan& plan);
   Plan plan_from_cache(const LocalModel& local, const ModelName& name, std::string reason);
   [[noreturn]] void fail_with_suggestions(const Error& error, const std::string& repository) const;
   std::string on_disk(const LocalModel& local) const;
   std::string read_small(const std::string& repository, const std::string& commit, const RemoteFile& file);
   RemoteHeader read_header(const PlannedRepository& repository, const PlannedFile& file);
-  void check_disk(const Plan& plan) const;
+  uint64_t needed_disk(const Plan& plan) const;
 
   HubOptions options;
   net::HttpClient client;
@@ -183,27 +185,42 @@ PlannedRepository Hub::Impl::plan_repository(const std::string& typed, const std
   return planned;
 }
 
-void Hub::Impl::plan_drafter(Plan& plan) {
+/// False when the hub does not have it. The model works without it, so that is only told.
+bool Hub::Impl::plan_drafter_from(const std::string& repository, Plan& plan) {
+  try {
+    plan.drafter = plan_repository(repository, "main", Part::kDrafter, Patience::kUsual);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadFile) throw;
+    return false;
+  }
+}
+
+void Hub::Impl::plan_drafter(Plan& plan, DrafterChoice choice) {
   const std::string& model = plan.model.repository;
+  if (choice == DrafterChoice::kNone) return;
   if (ends_like_drafter(model)) {
     plan.drafter_note = "it is a drafter itself";
     return;
   }
-  std::string wanted = assistant_repository(model);
-  const std::string found = find_assistant(model, options.environment);
-  const std::string here = found.empty() ? "" : repository_of(fs::path(found).parent_path().parent_path());
-  if (!here.empty() && lower(here) != lower(wanted) && missing_files(found).empty()) {
-    plan.drafter_note = fmt::format("{} is in the cache already", here);
-    return;
+  const std::string dflash = dflash_repository(model);
+  if (choice != DrafterChoice::kDflash) {
+    std::string wanted = assistant_repository(model);
+    const std::string found = find_assistant(model, options.environment);
+    const std::string here = found.empty() ? "" : repository_of(fs::path(found).parent_path().parent_path());
+    if (!here.empty() && lower(here) != lower(wanted) && missing_files(found).empty()) {
+      plan.drafter_note = fmt::format("{} is in the cache already", here);
+      return;
+    }
+    if (wanted.empty()) wanted = here.empty() ? model + "-assistant" : here;
+    if (plan_drafter_from(wanted, plan)) return;
+    if (choice == DrafterChoice::kAssistant || dflash.empty()) {
+      plan.drafter_note = "none is published for it";
+      return;
+    }
   }
-  if (wanted.empty()) wanted = here.empty() ? model + "-assistant" : here;
-  try {
-    plan.drafter = plan_repository(wanted, "main", Part::kDrafter, Patience::kUsual);
-  } catch (const Error& error) {
-    // The model works without it, so what stands in the way of the drafter is only told.
-    if (error.kind() != ErrorKind::kBadFile) throw;
-    plan.drafter_note = "none is published for it";
-  }
+  if (dflash.empty() || !plan_drafter_from(dflash, plan))
+    plan.drafter_note = "no DFlash drafter is published for it";
 }
 
 Plan Hub::Impl::plan_from_cache(const LocalModel& local, const ModelName& name, std::string reason) {
@@ -221,13 +238,16 @@ Plan Hub::Impl::plan_from_cache(const LocalModel& local, const ModelName& name, 
   return plan;
 }
 
-void Hub::Impl::check_disk(const Plan& plan) const {
-  const uint64_t free_now = options.files->free_bytes(plan.cache);
-  if (plan.missing() <= free_now) return;
-  fail(ErrorKind::kRuntime,
-       "{}: {} are missing of {}, but the disk has only {} left; free some, or set HF_HUB_CACHE "
-       "to a folder on a larger disk",
-       plan.cache, gigabytes(plan.missing()), plan.model.repository, gigabytes(free_now));
+/// Where there are no links, bytes that lie in a blob are copied.
+uint64_t Hub::Impl::needed_disk(const Plan& plan) const {
+  uint64_t bytes = plan.missing();
+  if (options.environment.use_links) return bytes;
+  for (const PlannedRepository* planned : {&plan.model, plan.drafter ? &*plan.drafter : nullptr}) {
+    if (planned == nullptr) continue;
+    for (const PlannedFile& file : planned->files)
+      bytes += file.state == FileState::kUnlinked ? file.there : 0;
+  }
+  return bytes;
 }
 
 Hub::Hub(HubOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -253,7 +273,7 @@ Plan Hub::plan(const ModelName& name, const PlanOptions& options) {
   try {
     plan.model = impl_->plan_repository(repository, name.revision_or_main(), Part::kModel,
                                         here ? Patience::kOnce : Patience::kUsual);
-    if (options.with_drafter) impl_->plan_drafter(plan);
+    impl_->plan_drafter(plan, options.drafter);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kBadFile) impl_->fail_with_suggestions(error, repository);
     impl_->api.check_cancelled();
@@ -267,10 +287,21 @@ Plan Hub::plan(const ModelName& name, const PlanOptions& options) {
   return plan;
 }
 
+void Hub::require_disk(const Plan& plan) const {
+  if (plan.offline) return;
+  const uint64_t needed = impl_->needed_disk(plan);
+  const uint64_t free_now = impl_->options.files->free_bytes(plan.cache);
+  if (needed <= free_now) return;
+  fail(ErrorKind::kRuntime,
+       "{}: {} are missing of {}, but the disk has only {} left; free some, or set HF_HUB_CACHE "
+       "to a folder on a larger disk",
+       plan.cache, gigabytes(needed), plan.model.repository, gigabytes(free_now));
+}
+
 Pulled Hub::pull(const Plan& plan, const PullOptions& options, Listener& listener) {
   Pulled pulled{plan.folder, "", 0};
   if (plan.offline) return pulled;
-  impl_->check_disk(plan);
+  require_disk(plan);
   struct Counting : Listener {
     Listener& to;
     uint64_t fetched = 0;
@@ -312,24 +343,27 @@ Pulled Hub::pull(const Plan& plan, const PullOptions& options, Listener& listene
 
 RemoteHeader Hub::Impl::read_header(const PlannedRepository& repository, const PlannedFile& planned) {
   const RemoteFile& file = planned.file;
-  RemoteHeader header{file.path, file.size, ""};
+  RemoteHeader header{file.path, file.size, "", ""};
   const CachedRepository folder = cached(repository.repository);
-  const std::string where = repository.repository + "/" + file.path;
-  if (planned.state == FileState::kThere || planned.state == FileState::kUnlinked) {
-    const fs::path path = planned.state == FileState::kThere ? folder.snapshot(repository.commit) / file.path
-                                                             : folder.blob(file.etag);
-    header.bytes = read_start(path, header_end(read_start(path, kLengthBytes), where, file.size));
+  const bool here = planned.state == FileState::kThere || planned.state == FileState::kUnlinked;
+  const fs::path path = planned.state == FileState::kThere ? folder.snapshot(repository.commit) / file.path
+                                                           : folder.blob(file.etag);
+  const uint64_t first = std::min(kFirstRange, file.size);
+  const Subject subject{repository.repository, repository.commit, file.path};
+  const auto address =
+      here ? std::nullopt : std::optional(api.locate(repository.repository, repository.commit, file));
+  const auto read = [&](net::ByteRange range) {
+    return here ? read_part(path, range) : api.read_range(*address, subject, range, file.size);
+  };
+  if (first > 0) header.bytes = read({0, first});
+  const auto end = header_end(header.bytes, file.size);
+  if (!end) {
+    header.bytes.clear();
+    header.fault = fmt::format("{}/{}: is no safetensors file", repository.repository, file.path);
     return header;
   }
-  if (file.size <= kLengthBytes)
-    fail_file("{}: is no safetensors file: it is {} bytes long", where, file.size);
-  const Subject subject{repository.repository, repository.commit, file.path};
-  const net::Url address = api.locate(repository.repository, repository.commit, file);
-  const uint64_t first = std::min(kFirstRange, file.size);
-  header.bytes = api.read_range(address, subject, {0, first}, file.size);
-  const uint64_t end = header_end(header.bytes, where, file.size);
-  if (end > first) header.bytes += api.read_range(address, subject, {first, end}, file.size);
-  header.bytes.resize(end);
+  if (*end > first) header.bytes += read({first, *end});
+  header.bytes.resize(*end);
   return header;
 }
 
@@ -342,7 +376,7 @@ std::vector<RemoteHeader> Hub::read_headers(const PlannedRepository& repository)
   return headers;
 }
 
-void Hub::write_outline(const PlannedRepository& repository, const std::string& folder) {
+std::string Hub::write_outline(const PlannedRepository& repository, const std::string& folder) {
   constexpr const char* kOutlined[] = {kConfigFile, kIndexFile, "generation_config.json",
                                        "tokenizer_config.json", "chat_template.jinja"};
   const fs::path to = folder;
@@ -355,7 +389,9 @@ void Hub::write_outline(const PlannedRepository& repository, const std::string& 
                  impl_->read_small(repository.repository, repository.commit, planned.file));
     }
   }
+  std::string fault;
   for (const RemoteHeader& header : read_headers(repository)) {
+    if (fault.empty()) fault = header.fault;
     write_file(to / header.path, header.bytes);
     std::error_code error;
     fs::resize_file(to / header.path, header.file_size, error);
@@ -363,6 +399,7 @@ void Hub::write_outline(const PlannedRepository& repository, const std::string& 
       fail(ErrorKind::kRuntime, "{}: cannot be made {} bytes long", (to / header.path).string(),
            header.file_size);
   }
+  return fault;
 }
 
 }  // namespace slip::hub

@@ -35,7 +35,7 @@ struct HubOptions {
 };
 
 struct PlanOptions {
-  bool with_drafter = true;
+  DrafterChoice drafter = DrafterChoice::kAuto;
 };
 
 struct PullOptions {
@@ -53,6 +53,7 @@ struct RemoteHeader {
   std::string path;
   uint64_t file_size = 0;
   std::string bytes;
+  std::string fault;  // why the file is no safetensors file; `bytes` is empty then
 };
 
 class Hub {
@@ -64,16 +65,20 @@ class Hub {
   /// a model that is complete here has a plan with nothing to do; otherwise Error says what is missing.
   Plan plan(const ModelName& name, const PlanOptions& options = {});
 
-  /// Does what the plan says. Waits for another pull of the same repository. Throws Error(kRuntime) when the
-  /// disk is too small, before anything is fetched.
+  /// Throws Error(kRuntime) when the disk has no room for what the plan would fetch.
+  void require_disk(const Plan& plan) const;
+
+  /// Does what the plan says, after require_disk(). Waits for another pull of the same repository.
   Pulled pull(const Plan& plan, const PullOptions& options, Listener& listener);
 
-  /// The headers of the plan's weights, from the cache where they are there, over HTTP otherwise.
+  /// The headers of the plan's weights, from the cache where they are there, over HTTP otherwise. Throws what
+  /// the hub refuses.
   std::vector<RemoteHeader> read_headers(const PlannedRepository& repository);
 
   /// Makes `folder` look like the model to whoever reads headers only: its config, and weights of the right
   /// size that are all hole behind their header. What inspect says of it is what it would say of the model.
-  void write_outline(const PlannedRepository& repository, const std::string& folder);
+  /// Returns what is wrong with the files; "" = nothing that their headers show.
+  std::string write_outline(const PlannedRepository& repository, const std::string& folder);
 
   const Environment& environment() const;
 

@@ -123,6 +123,16 @@ std::string_view without_formats(std::string_view model) {
   return model;
 }
 
+/// The row of the table that a repository is, or was converted from: "someone/gemma-4-31B-it-8bit".
+const NamedModel* origin_of(const std::string& repository) {
+  if (const NamedModel* named = find_by_repository(repository)) return named;
+  const std::string bare = lower(without_formats(after_owner(repository)));
+  for (const NamedModel& model : named_models()) {
+    if (lower(after_owner(model.repository)) == bare) return &model;
+  }
+  return nullptr;
+}
+
 /// The names that the assistant of a model may have, the likeliest first: "gemma-4-E2B-it-4bit" has its own
 /// name with "-assistant", or that of the model it was made from, itself converted or not.
 std::vector<std::string> assistant_names(std::string_view model) {
@@ -150,7 +160,8 @@ std::string cached_assistant(const std::string& model, const fs::path& cache) {
         const auto commit = repository.current_commit();
         if (!commit) continue;
         const fs::path folder = repository.snapshot(*commit);
-        if (is_file(folder / kConfigFile)) return folder.string();
+        // One that a pull has begun and not ended would only be refused.
+        if (missing_files(folder.string()).empty()) return folder.string();
       }
     }
   }
@@ -238,14 +249,37 @@ std::string find_assistant(const std::string& model, const Environment& environm
   return found.empty() && !environment.cache.empty() ? cached_assistant(name, environment.cache) : found;
 }
 
-std::string assistant_repository(const std::string& repository) {
-  if (const NamedModel* named = find_by_repository(repository)) return named->drafter;
-  // A conversion of a model of the table: "someone/gemma-4-31B-it-8bit".
-  const std::string bare = lower(without_formats(after_owner(repository)));
-  for (const NamedModel& model : named_models()) {
-    if (lower(after_owner(model.repository)) == bare) return model.drafter;
+std::string find_dflash(const std::string& model, const Environment& environment) {
+  try {
+    std::error_code ignored;
+    const bool is_folder = fs::is_directory(model, ignored);
+    // <cache>/models--org--name/snapshots/<revision>
+    const fs::path cached = is_folder ? plain_path(model).parent_path().parent_path() : fs::path();
+    const std::string repository =
+        is_folder ? repository_of(cached)
+                  : find_local(parse_model_name(model, environment.endpoint), environment).repository;
+    const std::string drafter = dflash_repository(repository);
+    for (const fs::path& cache : {cached.parent_path(), fs::path(environment.cache)}) {
+      if (drafter.empty() || cache.empty()) continue;
+      const CachedRepository found(cache, drafter);
+      const auto commit = found.current_commit();
+      if (commit && missing_files(found.snapshot(*commit).string()).empty())
+        return found.snapshot(*commit).string();
+    }
+  } catch (const Error&) {
+    // no name of a model, so it has no drafter
   }
   return "";
+}
+
+std::string assistant_repository(const std::string& repository) {
+  const NamedModel* model = origin_of(repository);
+  return model == nullptr ? "" : model->drafter;
+}
+
+std::string dflash_repository(const std::string& repository) {
+  const NamedModel* model = origin_of(repository);
+  return model == nullptr || model->dflash == nullptr ? "" : model->dflash;
 }
 
 }  // namespace slip::hub

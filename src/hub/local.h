@@ -43,7 +43,13 @@ std::string resolve_model(const std::string& name, const Environment& environmen
 /// because of what it finds. Whether it fits is for open_assistant() to say.
 std::string find_assistant(const std::string& model, const Environment& environment = read_environment());
 
+/// The folder of the DFlash drafter that the table knows for a model, given by its folder in a cache or its
+/// name, when the cache has it whole. Empty otherwise; never throws because of what it finds.
+std::string find_dflash(const std::string& model, const Environment& environment = read_environment());
+
 /// The repository of the assistant that a pull of this repository brings along; "" when none is known.
 std::string assistant_repository(const std::string& repository);
+/// The same for its DFlash drafter.
+std::string dflash_repository(const std::string& repository);
 
 }  // namespace slip::hub

@@ -23,26 +23,116 @@ constexpr size_t kMostShown = 5;
 // Weights alone; a repository's other files add about 32 MB. Sizes of google's files are exact. Of the 4-bit
 // copies only the first is known exactly.
 constexpr NamedModel kModels[] = {
-    {"gemma-4-e2b", "google/gemma-4-E2B-it", 16, 10'246'621'918, true, "google/gemma-4-E2B-it-assistant",
-     157'565'344, "gemma-4-e2b:4bit"},
-    {"gemma-4-e4b", "google/gemma-4-E4B-it", 16, 15'992'595'884, true, "google/gemma-4-E4B-it-assistant",
-     159'138'208, "gemma-4-e4b:4bit"},
-    {"gemma-4-12b", "google/gemma-4-12B-it", 16, 23'919'549'408, true, "google/gemma-4-12B-it-assistant",
-     845'719'296, "gemma-4-12b:4bit"},
-    {"gemma-4-26b", "google/gemma-4-26B-A4B-it", 16, 49'907'246'508 + 1'704'763'408, true,
-     "google/gemma-4-26B-A4B-it-assistant", 839'427'840, "gemma-4-26b:4bit"},
-    {"gemma-4-31b", "google/gemma-4-31B-it", 16, 49'784'788'364 + 12'761'549'884, true,
-     "google/gemma-4-31B-it-assistant", 939'042'560, "gemma-4-31b:4bit"},
-    {"gemma-4-e2b:4bit", "mlx-community/gemma-4-e2b-it-4bit", 4, 3'550'670'554, true,
-     "google/gemma-4-E2B-it-assistant", 157'565'344, nullptr},
-    {"gemma-4-e4b:4bit", "mlx-community/gemma-4-e4b-it-4bit", 4, 5'100'000'000, false,
-     "google/gemma-4-E4B-it-assistant", 159'138'208, nullptr},
-    {"gemma-4-12b:4bit", "mlx-community/gemma-4-12B-it-4bit", 4, 7'000'000'000, false,
-     "google/gemma-4-12B-it-assistant", 845'719'296, nullptr},
-    {"gemma-4-26b:4bit", "mlx-community/gemma-4-26b-a4b-it-4bit", 4, 15'300'000'000, false,
-     "google/gemma-4-26B-A4B-it-assistant", 839'427'840, nullptr},
-    {"gemma-4-31b:4bit", "mlx-community/gemma-4-31b-it-4bit", 4, 18'400'000'000, false,
-     "google/gemma-4-31B-it-assistant", 939'042'560, nullptr},
+    {.name = "gemma-4-e2b",
+     .repository = "google/gemma-4-E2B-it",
+     .size = "E2B",
+     .bits = 16,
+     .bytes = 10'246'621'918,
+     .exact = true,
+     .drafter = "google/gemma-4-E2B-it-assistant",
+     .drafter_bytes = 157'565'344,
+     .smaller = "gemma-4-e2b:4bit",
+     .dflash = nullptr,
+     .dflash_bytes = 0},
+    {.name = "gemma-4-e4b",
+     .repository = "google/gemma-4-E4B-it",
+     .size = "E4B",
+     .bits = 16,
+     .bytes = 15'992'595'884,
+     .exact = true,
+     .drafter = "google/gemma-4-E4B-it-assistant",
+     .drafter_bytes = 159'138'208,
+     .smaller = "gemma-4-e4b:4bit",
+     .dflash = nullptr,
+     .dflash_bytes = 0},
+    {.name = "gemma-4-12b",
+     .repository = "google/gemma-4-12B-it",
+     .size = "12B",
+     .bits = 16,
+     .bytes = 23'919'549'408,
+     .exact = true,
+     .drafter = "google/gemma-4-12B-it-assistant",
+     .drafter_bytes = 845'719'296,
+     .smaller = "gemma-4-12b:4bit",
+     .dflash = "z-lab/gemma4-12B-it-DFlash",
+     .dflash_bytes = 1'455'000'120},
+    {.name = "gemma-4-26b",
+     .repository = "google/gemma-4-26B-A4B-it",
+     .size = "26B-A4B",
+     .bits = 16,
+     .bytes = 49'907'246'508 + 1'704'763'408,
+     .exact = true,
+     .drafter = "google/gemma-4-26B-A4B-it-assistant",
+     .drafter_bytes = 839'427'840,
+     .smaller = "gemma-4-26b:4bit",
+     .dflash = "z-lab/gemma-4-26B-A4B-it-DFlash",
+     .dflash_bytes = 859'384'328},
+    {.name = "gemma-4-31b",
+     .repository = "google/gemma-4-31B-it",
+     .size = "31B",
+     .bits = 16,
+     .bytes = 49'784'788'364 + 12'761'549'884,
+     .exact = true,
+     .drafter = "google/gemma-4-31B-it-assistant",
+     .drafter_bytes = 939'042'560,
+     .smaller = "gemma-4-31b:4bit",
+     .dflash = "z-lab/gemma-4-31B-it-DFlash",
+     .dflash_bytes = 3'071'941'240},
+    {.name = "gemma-4-e2b:4bit",
+     .repository = "mlx-community/gemma-4-e2b-it-4bit",
+     .size = "E2B",
+     .bits = 4,
+     .bytes = 3'550'670'554,
+     .exact = true,
+     .drafter = "google/gemma-4-E2B-it-assistant",
+     .drafter_bytes = 157'565'344,
+     .smaller = nullptr,
+     .dflash = nullptr,
+     .dflash_bytes = 0},
+    {.name = "gemma-4-e4b:4bit",
+     .repository = "mlx-community/gemma-4-e4b-it-4bit",
+     .size = "E4B",
+     .bits = 4,
+     .bytes = 5'100'000'000,
+     .exact = false,
+     .drafter = "google/gemma-4-E4B-it-assistant",
+     .drafter_bytes = 159'138'208,
+     .smaller = nullptr,
+     .dflash = nullptr,
+     .dflash_bytes = 0},
+    {.name = "gemma-4-12b:4bit",
+     .repository = "mlx-community/gemma-4-12B-it-4bit",
+     .size = "12B",
+     .bits = 4,
+     .bytes = 7'000'000'000,
+     .exact = false,
+     .drafter = "google/gemma-4-12B-it-assistant",
+     .drafter_bytes = 845'719'296,
+     .smaller = nullptr,
+     .dflash = "z-lab/gemma4-12B-it-DFlash",
+     .dflash_bytes = 1'455'000'120},
+    {.name = "gemma-4-26b:4bit",
+     .repository = "mlx-community/gemma-4-26b-a4b-it-4bit",
+     .size = "26B-A4B",
+     .bits = 4,
+     .bytes = 15'300'000'000,
+     .exact = false,
+     .drafter = "google/gemma-4-26B-A4B-it-assistant",
+     .drafter_bytes = 839'427'840,
+     .smaller = nullptr,
+     .dflash = "z-lab/gemma-4-26B-A4B-it-DFlash",
+     .dflash_bytes = 859'384'328},
+    {.name = "gemma-4-31b:4bit",
+     .repository = "mlx-community/gemma-4-31b-it-4bit",
+     .size = "31B",
+     .bits = 4,
+     .bytes = 18'400'000'000,
+     .exact = false,
+     .drafter = "google/gemma-4-31B-it-assistant",
+     .drafter_bytes = 939'042'560,
+     .smaller = nullptr,
+     .dflash = "z-lab/gemma-4-31B-it-DFlash",
+     .dflash_bytes = 3'071'941'240},
 };
 
 std::string lower(std::string_view text) {
@@ -99,6 +189,24 @@ std::string joined(std::span<const std::string_view> parts) {
   return result;
 }
 
+/// "refs%2Fpr%2F1" -> "refs/pr/1", as the hub writes revisions in its addresses. What is no %XX stays.
+std::string decoded(std::string_view text) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape =
+        text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
+    result += escape ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
+    if (escape) i += 2;
+  }
+  return result;
+}
+
 /// The path of a hub's page: "user/repo", "user/repo/tree/main", "user/repo/blob/main/config.json".
 ModelName from_page(std::string_view path, std::string_view typed) {
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -113,7 +221,7 @@ ModelName from_page(std::string_view path, std::string_view typed) {
   if (parts.size() >= 4 && (parts[2] == "tree" || parts[2] == "blob" || parts[2] == "resolve")) {
     // "refs/pr/1" is a revision of three words; elsewhere what follows is a path in the repository.
     const bool reference = parts.size() >= 6 && parts[3] == "refs";
-    name.revision = reference ? joined(std::span(parts).subspan(3, 3)) : std::string(parts[3]);
+    name.revision = reference ? joined(std::span(parts).subspan(3, 3)) : decoded(parts[3]);
   }
   return name;
 }
@@ -178,15 +286,18 @@ int needed_gigabytes(const NamedModel& model) {
 
 std::string named_models_markdown() {
   std::string text =
-      "| name | repository | bits | weights, bytes | drafter | its bytes | needs |\n"
-      "|---|---|---|---|---|---|---|\n";
+      "| name | size | repository | bits | weights, bytes | drafter, bytes | DFlash drafter, bytes | needs "
+      "|\n"
+      "|---|---|---|---|---|---|---|---|\n";
   for (const NamedModel& model : kModels) {
-    const std::string size = model.exact
-                                 ? fmt::format("{}", model.bytes)
-                                 : fmt::format("about {:.1f} GB", static_cast<double>(model.bytes) / 1e9);
-    text +=
-        fmt::format("| `{}` | `{}` | {} | {} | `{}` | {} | {} GB of memory |\n", model.name, model.repository,
-                    model.bits, size, model.drafter, model.drafter_bytes, needed_gigabytes(model));
+    const std::string weights = model.exact
+                                    ? fmt::format("{}", model.bytes)
+                                    : fmt::format("about {:.1f} GB", static_cast<double>(model.bytes) / 1e9);
+    const std::string dflash =
+        model.dflash == nullptr ? "none" : fmt::format("`{}`, {}", model.dflash, model.dflash_bytes);
+    text += fmt::format("| `{}` | {} | `{}` | {} | {} | `{}`, {} | {} | {} GB of memory |\n", model.name,
+                        model.size, model.repository, model.bits, weights, model.drafter, model.drafter_bytes,
+                        dflash, needed_gigabytes(model));
   }
   return text;
 }

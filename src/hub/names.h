@@ -16,12 +16,15 @@ namespace slip::hub {
 struct NamedModel {
   const char* name;        // "gemma-4-e2b:4bit"
   const char* repository;  // "mlx-community/gemma-4-e2b-it-4bit"
+  const char* size;        // as Google calls it: "26B-A4B"
   int bits;                // of the weights
   uint64_t bytes;          // of the weights
   bool exact;              // false = bytes are "about"
   const char* drafter;     // repository of its assistant
   uint64_t drafter_bytes;
   const char* smaller;  // the name to take when this one does not fit; nullptr = there is none
+  const char* dflash;   // repository of its DFlash drafter; nullptr = none is published
+  uint64_t dflash_bytes;
 };
 
 std::span<const NamedModel> named_models();

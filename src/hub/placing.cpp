@@ -41,9 +41,23 @@ Placing::~Placing() {
       files_.remove(stem.string() + std::string(kMapSuffix));
       files_.remove(stem.string() + std::string(kPartialSuffix));
     }
+    if (begun_ && !finished_) remove_empty_folders();
   } catch (const Error&) {
     // A left-over file is harmless, and something else is being reported already.
   }
+}
+
+/// After a pull that ended before anything of the model came: a repository without a file is one to nobody.
+void Placing::remove_empty_folders() {
+  std::vector<fs::path> folders{repository_.folder()};
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(repository_.folder(), error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    if (at->is_symlink(ignored) || !at->is_directory(ignored)) return;
+    folders.push_back(at->path());
+  }
+  for (auto at = folders.rbegin(); at != folders.rend(); ++at) files_.remove_empty(*at);
 }
 
 LockAttempt Placing::wait_for_lock(const fs::path& path, const std::string& what) {
@@ -99,6 +113,7 @@ std::vector<DownloadFile> Placing::begin() {
                     fmt::format("another pull of {} is under way; waiting for it to end", plan_.repository));
   const bool locked = own.state == LockState::kHeld;
   if (locked) locks_.push_back(std::move(own.lock));
+  begun_ = true;
   files_.make_folders(repository_.blobs());
   files_.make_folders(repository_.snapshot(plan_.commit));
   files_.make_folders(repository_.folder() / "refs");  // scanners miss it, even while it is empty
@@ -162,6 +177,7 @@ void Placing::finish() {
     }
   }
   own_stems_.clear();
+  finished_ = true;
   files_.sync_folder(repository_.blobs());  // that maps are gone
   if (is_commit(plan_.revision)) return;
   const fs::path reference = repository_.reference(plan_.revision);

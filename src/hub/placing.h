@@ -30,6 +30,7 @@ class Placing {
   LockAttempt wait_for_lock(const fs::path& path, const std::string& what);
   void place(const RemoteFile& file);
   void sweep(const RemoteFile& file);
+  void remove_empty_folders();
   bool probe_links();
   fs::path path_of(const RemoteFile& file) const { return repository_.snapshot(plan_.commit) / file.path; }
 
@@ -40,7 +41,7 @@ class Placing {
   const CachedRepository repository_;
   std::vector<std::unique_ptr<Lock>> locks_;
   std::vector<fs::path> own_stems_;  // of partial files that no other run will find
-  bool use_links_ = true;
+  bool use_links_ = true, begun_ = false, finished_ = false;
 };
 
 }  // namespace slip::hub

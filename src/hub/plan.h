@@ -59,6 +59,14 @@ struct Plan {
   bool complete() const { return model.complete() && (!drafter || drafter->complete()); }
 };
 
+/// Which drafter a plan has.
+enum class DrafterChoice {
+  kAuto,  // the assistant; where none is published, the DFlash drafter
+  kAssistant,
+  kDflash,
+  kNone,
+};
+
 enum class Part { kModel, kDrafter };
 
 /// The files of a repository that slipstream reads, in the order they are fetched: small ones, then weights.

@@ -93,6 +93,10 @@ void Cache::commit(int rows) {
   SLIP_CHECK(rows >= 0 && rows <= staged_);
   length_ += rows;
   staged_ = 0;
+  if (trims_itself_) trim();
+}
+
+void Cache::trim() {
   drop_before(sliding_, layout_.first_kept(length_) / kPagePositions);
 }
 
@@ -112,6 +116,7 @@ void Cache::release() {
   cut(sliding_, 0);
   grown_ = 0;
   length_ = staged_ = shared_ = 0;
+  trims_itself_ = true;
 }
 
 void Cache::share_up_to(int position) {

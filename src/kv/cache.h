@@ -61,6 +61,10 @@ class Cache {
   void stage(int rows);
   /// Keeps the first `rows` staged positions.
   void commit(int rows);
+  /// From now on commit() leaves sliding pages where they are, and trim() gives them back: a prefix cache wants to see
+  /// those of a long step first.
+  void keep_until_trimmed() { trims_itself_ = false; }
+  void trim();
   /// Forgets everything from `length` on, and gives back its pages. The window before `length` must be there, and
   /// nobody else may refer to what is forgotten.
   void truncate(int length);
@@ -122,6 +126,7 @@ class Cache {
   int64_t grown_ = 0;  // pages of both kinds are there up to here
   int length_ = 0, staged_ = 0;
   int shared_ = 0;  // others may read positions up to here
+  bool trims_itself_ = true;
 };
 
 }  // namespace slip::kv

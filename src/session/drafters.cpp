@@ -70,6 +70,21 @@ void open_named(Drafters& drafters, const std::string& name, const DraftOptions&
   }
 }
 
+/// The model's own assistant; "" when there is none or none is wanted.
+std::string found_assistant(const DraftOptions& options, const std::string& model,
+                            const std::string& folder) {
+  if (options.kind == Drafting::kDflash) return "";
+  const std::string found = hub::find_assistant(model);
+  return found.empty() ? hub::find_assistant(folder) : found;
+}
+
+/// The DFlash drafter that a pull brought along; an assistant goes before it.
+std::string found_dflash(const DraftOptions& options, const std::string& model, const std::string& folder) {
+  if (options.kind == Drafting::kMtp) return "";
+  const std::string found = hub::find_dflash(model);
+  return found.empty() ? hub::find_dflash(folder) : found;
+}
+
 std::string depth_text(const DraftOptions& options) {
   return options.depth < 0 ? "depth by measurement" : fmt::format("depth {}", options.depth);
 }
@@ -84,15 +99,16 @@ Drafters open_drafters(const DraftOptions& options, const std::string& model, co
     drafters.description = "none, as told";
     return drafters;
   }
-  std::string assistant_origin, missing;
+  std::string origin, missing;
   if (options.kind != Drafting::kSuffix) {
     for (const std::string& name : options.models) open_named(drafters, name, options, target);
     if (options.models.empty()) {
-      std::string found = hub::find_assistant(model);
-      if (found.empty()) found = hub::find_assistant(folder);
-      if (!found.empty()) {
+      if (const std::string found = found_assistant(options, model, folder); !found.empty()) {
         open_assistant(drafters, found, options, target);
-        assistant_origin = "found for the model, ";
+        origin = "found for the model, ";
+      } else if (const std::string dflash = found_dflash(options, model, folder); !dflash.empty()) {
+        open_dflash(drafters, dflash, options, target);
+        origin = "found for the model, ";
       } else if (options.kind == Drafting::kMtp) {
         fail_usage(
             "--draft-kind mtp needs an assistant, and there is none beside {} nor in the Hugging Face cache "
@@ -105,12 +121,12 @@ Drafters open_drafters(const DraftOptions& options, const std::string& model, co
   }
   std::vector<std::string> parts;
   if (drafters.assistant != nullptr) {
-    parts.push_back(fmt::format("mtp ({}, {}{})", path_text(drafters.assistant->path), assistant_origin,
+    parts.push_back(fmt::format("mtp ({}, {}{})", path_text(drafters.assistant->path), origin,
                                 drafters.assistant->format));
   }
   if (drafters.dflash != nullptr)
     parts.push_back(
-        fmt::format("dflash ({}, {})", path_text(drafters.dflash->path), drafters.dflash->format));
+        fmt::format("dflash ({}, {}{})", path_text(drafters.dflash->path), origin, drafters.dflash->format));
   drafters.suffix = options.kind == Drafting::kAuto || options.kind == Drafting::kSuffix;
   if (drafters.suffix) parts.push_back("suffix");
   drafters.description = fmt::format("{}, {}{}", fmt::join(parts, " and "), depth_text(options), missing);

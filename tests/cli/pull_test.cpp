@@ -56,7 +56,7 @@ TEST_F(Pull, a_plan_fetches_nothing_and_a_second_pull_neither) {
   EXPECT_TRUE(json.contains("drafter"));
   ASSERT_EQ(test::run({"pull", kName, "--no-drafter"}).code, 0);
   const Result again = test::run({"pull", kName, "--no-drafter"});
-  EXPECT_NE(again.out.find("everything is there"), std::string::npos) << again.out << again.err;
+  EXPECT_NE(again.err.find("everything is there"), std::string::npos) << again.out << again.err;
 }
 
 TEST_F(Pull, what_is_there_is_listed_shown_and_removed) {

@@ -17,7 +17,7 @@ std::unique_ptr<kv::Cache> with_pages(std::unique_ptr<kv::Cache> cache) {
 TEST(Engine, a_step_that_admits_and_ends_nobody_allocates_nothing) {
   FakeBackend backend(16);
   with_pages(backend.new_cache());
-  Engine engine(backend, {.mixed_prompt_rows = 4});
+  Engine engine(backend, {.mixed_prompt_rows = 4, .prefix_cache = false});
   size_t tokens = 0, bytes = 0;
   for (int i = 0; i < 4; ++i) {
     Request request = fake_request(30 + i, 500, static_cast<uint64_t>(i));
@@ -52,7 +52,7 @@ TEST(Engine, a_round_of_speculation_allocates_nothing_either) {
     const auto speculator = fake_speculator(
         40, {.fixed = fixed}, std::make_unique<speculate::MtpDrafter>(assistant),
         std::make_unique<speculate::DflashDrafter>(network), std::make_unique<speculate::SuffixDrafter>());
-    Engine engine(backend, {.mixed_prompt_rows = 4}, speculator.get());
+    Engine engine(backend, {.mixed_prompt_rows = 4, .prefix_cache = false}, speculator.get());
     int guessed = 0;
     for (int i = 0; i < 4; ++i) {
       Request request = fake_request(30 + i, 2000, static_cast<uint64_t>(i));

@@ -36,6 +36,17 @@ inline model::Config fake_config(int vocab = 40, int max_positions = 4096) {
   return config;
 }
 
+/// Beside the full layer a sliding one, which is read where a row sees it.
+inline model::Config fake_sliding_config(int window = 100) {
+  model::Config config = fake_config();
+  config.window = window;
+  config.max_positions = 16384;
+  config.layers.push_back(config.layers.front());
+  config.layers.back().kind = model::LayerKind::kSliding;
+  config.layers.back().kv_source = 1;
+  return config;
+}
+
 /// What the model knows after a token: a hash of the whole history, or of the last `order` tokens (1 or 2).
 inline uint64_t fake_next(uint64_t state, int token, int order) {
   if (order == 0) return noise_key(state, static_cast<uint64_t>(token));
@@ -112,7 +123,8 @@ class FakeBackend final : public backend::Backend {
     int outputs = 0;
     for (const backend::Row& row : batch.rows) {
       const kv::Cache& cache = *batch.sequences[static_cast<size_t>(row.sequence)];
-      std::memcpy(kv::HostPages(cache).slot(0, 0, 0, row.position), &row.token, sizeof(row.token));
+      for (int layer = 0; layer < config_.layer_count(); ++layer)
+        std::memcpy(kv::HostPages(cache).slot(layer, 0, 0, row.position), &row.token, sizeof(row.token));
       if (row.output) compute(cache, row, outputs++);
     }
     for (size_t i = 0; tap_floats_ > 0 && i < batch.rows.size(); ++i) {
@@ -156,8 +168,10 @@ class FakeBackend final : public backend::Backend {
     const kv::HostPages pages(cache);
     uint64_t state = kFakeStart;
     for (int position = 0; position <= row.position; ++position) {
+      const bool in_window = position > row.position - config_.window;
+      const int layer = in_window ? config_.layer_count() - 1 : 0;
       int token;
-      std::memcpy(&token, pages.slot(0, 0, 0, position), sizeof(token));
+      std::memcpy(&token, pages.slot(layer, 0, 0, position), sizeof(token));
       state = fake_next(state, token, order_);
     }
     fake_hidden(state, hidden_.data() + output * 4);

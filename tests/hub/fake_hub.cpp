@@ -26,10 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string hex_digest(const EVP_MD* kind, const std::vector<std::string_view>& parts) {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  EVP_DigestInit_ex(context, kind, nullptr);
-  for (const std::string_view part : parts) EVP_DigestUpdate(context, part.data(), part.size());
+/// Hexadecimal; frees the context.
+std::string finished(EVP_MD_CTX* context) {
   unsigned char bytes[EVP_MAX_MD_SIZE];
   unsigned count = 0;
   EVP_DigestFinal_ex(context, bytes, &count);
@@ -37,6 +35,13 @@ std::string hex_digest(const EVP_MD* kind, const std::vector<std::string_view>& 
   std::string text;
   for (unsigned i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
   return text;
+}
+
+std::string hex_digest(const EVP_MD* kind, const std::vector<std::string_view>& parts) {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  EVP_DigestInit_ex(context, kind, nullptr);
+  for (const std::string_view part : parts) EVP_DigestUpdate(context, part.data(), part.size());
+  return finished(context);
 }
 
 std::string read_whole(const std::string& path) {
@@ -136,6 +141,16 @@ std::string sha256_of(const std::string& bytes) {
 std::string git_sha1_of(const std::string& bytes) {
   const std::string head = fmt::format("blob {}", bytes.size());
   return hex_digest(EVP_sha1(), {std::string_view(head.c_str(), head.size() + 1), bytes});
+}
+
+std::string sha256_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  EVP_DigestInit_ex(context, EVP_sha256(), nullptr);
+  std::vector<char> piece(size_t{1} << 20);
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
+    EVP_DigestUpdate(context, piece.data(), static_cast<size_t>(file.gcount()));
+  return finished(context);
 }
 
 struct FakeHub::Connection {
@@ -297,8 +312,11 @@ bool FakeHub::serve_one(Connection& connection, bool storage) {
   if (script) script(request, reply);
   uint64_t sent = 0;
   const bool alive = send_reply(connection, request, reply, sent);
+  request.begin = reply.file != nullptr ? reply.begin : 0;
+  request.sent = sent;
+  if (options_.on_end) options_.on_end(request);
   const std::lock_guard lock(mutex_);
-  if (index < requests_.size()) requests_[index].sent = sent;
+  if (index < requests_.size()) requests_[index] = request;
   return alive;
 }
 
@@ -394,7 +412,7 @@ FakeRepository* FakeHub::find_repository(const std::string& name, const std::str
     refused = refusal(401, "", "Invalid username or password.");
     return nullptr;
   }
-  if (revision != "main" && revision != at->second.commit) {
+  if (!at->second.branches.contains(revision) && revision != at->second.commit) {
     refused = refusal(404, "RevisionNotFound", "Invalid rev id: " + revision);
     return nullptr;
   }
@@ -548,11 +566,16 @@ void FakeHub::add_folder(const std::string& name, const std::string& folder) {
     const std::string path = entry.path().lexically_relative(folder).string();
     const uint64_t size = entry.file_size();
     const bool large = path.ends_with(".safetensors") || size >= 1'000'000;
-    const std::string bytes = read_whole(entry.path().string());
-    repository.files[path] = {"", entry.path().string(), size, large,
-                              large ? sha256_of(bytes) : git_sha1_of(bytes)};
+    const std::string disk = entry.path().string();
+    repository.files[path] = {"", disk, size, large,
+                              large ? sha256_of_file(disk) : git_sha1_of(read_whole(disk))};
   }
   repository.commit = commit_of(repository);
+}
+
+void FakeHub::adopt(const std::string& name, FakeRepository repository) {
+  const std::lock_guard lock(mutex_);
+  repositories_[name] = std::move(repository);
 }
 
 FakeRepository& FakeHub::repository(const std::string& name) {
@@ -564,6 +587,11 @@ void FakeHub::remove(const std::string& name, const std::string& path) {
   const std::lock_guard lock(mutex_);
   repositories_.at(name).files.erase(path);
   repositories_.at(name).commit = commit_of(repositories_.at(name));
+}
+
+void FakeHub::remove_repository(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  repositories_.erase(name);
 }
 
 void FakeHub::set_script(Script script) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,6 +23,8 @@ namespace slip::test {
 
 std::string sha256_of(const std::string& bytes);
 std::string git_sha1_of(const std::string& bytes);
+/// The same of a file's bytes, which are read a piece at a time.
+std::string sha256_of_file(const std::string& path);
 
 struct FakeFile {
   std::string content;  // or
@@ -36,6 +39,7 @@ struct FakeRepository {
   std::map<std::string, FakeFile> files;
   std::string gated = "false";  // JSON
   std::string licence = "apache-2.0";
+  std::set<std::string> branches = {"main"};
 };
 
 struct FakeRequest {
@@ -43,6 +47,7 @@ struct FakeRequest {
   std::string method, target, path, query;
   std::map<std::string, std::string> headers;  // names in lower case
   int count = 0;                               // requests before this one with the same method and path
+  uint64_t begin = 0;                          // where in the file the body begins
   uint64_t sent = 0;                           // bytes of the body that went out; of a finished request
 
   std::string header(const std::string& name) const {
@@ -87,6 +92,9 @@ class FakeHub {
     int port = 0;        // 0 = any
     bool tls = false;    // https on both ports
     size_t page = 1000;  // files on a page of a listing
+    /// Called for every request that ended, however it did, by several threads at once; all calls are over
+    /// when the hub is destroyed.
+    std::function<void(const FakeRequest&)> on_end = {};
   };
   FakeHub() : FakeHub(Options{}) {}
   explicit FakeHub(Options options);
@@ -105,7 +113,10 @@ class FakeHub {
   /// Every file below the folder; those named *.safetensors and those of 1 MB and more are large.
   void add_folder(const std::string& repository, const std::string& folder);
   FakeRepository& repository(const std::string& name);
+  /// A repository as another hub had it: nothing is read or hashed again.
+  void adopt(const std::string& name, FakeRepository repository);
   void remove(const std::string& repository, const std::string& path);
+  void remove_repository(const std::string& name);
 
   /// Called for every reply before it is sent, by several threads at once.
   using Script = std::function<void(const FakeRequest&, FakeReply&)>;

@@ -447,7 +447,7 @@ TEST_F(Faults, an_interruption_keeps_what_came) {
   again.cancel = &fresh;
   listener_.each = {};
   Hub hub(std::move(again));
-  const Plan planned = hub.plan(parse_model_name(kModel), {false});
+  const Plan planned = hub.plan(parse_model_name(kModel), {DrafterChoice::kNone});
   EXPECT_GT(planned.there(), 2'000'000u);
   hub.pull(planned, {}, listener_);
   expect_complete();

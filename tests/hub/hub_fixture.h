@@ -118,12 +118,15 @@ class HubTest : public testing::Test {
     return options;
   }
   Plan plan(const std::string& name = kModel, bool with_drafter = false) {
-    return Hub(options()).plan(parse_model_name(name), {with_drafter});
+    return Hub(options()).plan(parse_model_name(name), {drafter_if(with_drafter)});
   }
   Pulled pull(const std::string& name = kModel, bool with_drafter = false, int connections = 8) {
     Hub hub(options());
-    const Plan planned = hub.plan(parse_model_name(name), {with_drafter});
+    const Plan planned = hub.plan(parse_model_name(name), {drafter_if(with_drafter)});
     return hub.pull(planned, {connections}, listener_);
+  }
+  static DrafterChoice drafter_if(bool wanted) {
+    return wanted ? DrafterChoice::kAuto : DrafterChoice::kNone;
   }
   /// The sentence of the Error that the work throws.
   template <typename F>

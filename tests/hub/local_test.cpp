@@ -30,7 +30,9 @@ class Local : public testing::Test {
   }
   void add(const std::string& owner, const std::string& name, const std::string& revision,
            const std::string& text) {
-    cache_.write("models--" + owner + "--" + name + "/snapshots/" + revision + "/config.json", text);
+    const std::string folder = "models--" + owner + "--" + name + "/snapshots/" + revision;
+    cache_.write(folder + "/config.json", text);
+    if (name.find("-assistant") != std::string::npos) cache_.write(folder + "/model.safetensors", "x");
   }
   std::string find(const std::string& name) { return resolve_model(name, environment_); }
   std::string assistant(const std::string& model) { return find_assistant(model, environment_); }
@@ -144,6 +146,31 @@ TEST_F(Local, a_converted_model_takes_the_assistant_of_the_model_it_was_made_fro
   // Trained anew: another model's assistant is not its own.
   add("mlx-community", "gemma-4-31B-it-qat-4bit", "abc5", "x");
   EXPECT_EQ(assistant("mlx-community/gemma-4-31B-it-qat-4bit"), "");
+}
+
+TEST_F(Local, an_assistant_that_came_in_part_is_none) {
+  add("google", "gemma-4-31B-it-assistant", "abc2", "x");
+  EXPECT_NE(assistant("gemma-4-31B-it"), "");
+  std::filesystem::remove(snapshot("google--gemma-4-31B-it-assistant", "abc2") + "/model.safetensors");
+  EXPECT_EQ(assistant("gemma-4-31B-it"), "");
+}
+
+TEST_F(Local, the_dflash_drafter_of_the_table_is_found_when_it_is_whole) {
+  const auto dflash = [&](const std::string& model) { return find_dflash(model, environment_); };
+  EXPECT_EQ(dflash("gemma-4-31b"), "");
+  const std::string name = "models--z-lab--gemma-4-31B-it-DFlash/snapshots/abc/";
+  cache_.write(name + "config.json", "{}");
+  EXPECT_EQ(dflash("gemma-4-31b"), "");
+  cache_.write(name + "model.safetensors", "x");
+  const std::string found = snapshot("z-lab--gemma-4-31B-it-DFlash", "abc");
+  for (const std::string& model :
+       {std::string("gemma-4-31b"), std::string("google/gemma-4-31B-it"), std::string("gemma-4-31B-it"),
+        std::string("someone/gemma-4-31B-it-8bit"), snapshot("google--gemma-4-31B-it", "ccc3")}) {
+    EXPECT_EQ(dflash(model), found) << model;
+  }
+  EXPECT_EQ(find_dflash(snapshot("google--gemma-4-31B-it", "ccc3"), Environment{}), found);
+  for (const char* model : {"gemma-4-e2b", "others/twin", "", "a/b/c", "/nowhere"})
+    EXPECT_EQ(dflash(model), "");
 }
 
 TEST_F(Local, an_assistant_without_a_config_is_none) {

@@ -110,6 +110,22 @@ TEST(Names, the_table_agrees_with_what_is_published) {
   EXPECT_STREQ(find_named("gemma-4-12b:4bit")->repository, "mlx-community/gemma-4-12B-it-4bit");
 }
 
+TEST(Names, dflash_drafters_are_those_that_z_lab_published) {
+  const auto dflash = [](const char* name, const char* repository, uint64_t bytes) {
+    for (const std::string variant : {"", ":4bit"}) {
+      const NamedModel* model = find_named(name + variant);
+      ASSERT_NE(model, nullptr);
+      EXPECT_STREQ(model->dflash, repository);
+      EXPECT_EQ(model->dflash_bytes, bytes);
+    }
+  };
+  dflash("gemma-4-e2b", nullptr, 0);
+  dflash("gemma-4-e4b", nullptr, 0);
+  dflash("gemma-4-12b", "z-lab/gemma4-12B-it-DFlash", 1455000120);  // without the hyphen of the others
+  dflash("gemma-4-26b", "z-lab/gemma-4-26B-A4B-it-DFlash", 859384328);
+  dflash("gemma-4-31b", "z-lab/gemma-4-31B-it-DFlash", 3071941240);
+}
+
 TEST(Names, every_row_names_a_drafter_and_a_way_to_something_smaller) {
   for (const NamedModel& model : named_models()) {
     EXPECT_TRUE(is_repository(model.repository));
@@ -121,9 +137,20 @@ TEST(Names, every_row_names_a_drafter_and_a_way_to_something_smaller) {
     EXPECT_LT(smaller->bytes, model.bytes / 2);
     EXPECT_LT(needed_gigabytes(*smaller), needed_gigabytes(model));
     EXPECT_STREQ(smaller->drafter, model.drafter);
+    EXPECT_STREQ(smaller->dflash, model.dflash);
+    EXPECT_STREQ(smaller->size, model.size);
   }
   EXPECT_EQ(find_named("GEMMA-4-E2B"), find_named("gemma-4-e2b"));
   EXPECT_EQ(find_by_repository("google/gemma-4-e2b-IT"), find_named("gemma-4-e2b"));
+}
+
+TEST(Names, an_address_may_have_its_revision_encoded) {
+  EXPECT_EQ(parse_model_name("https://huggingface.co/a/b/tree/refs%2Fpr%2F1").revision, "refs/pr/1");
+  EXPECT_EQ(parse_model_name("hf.co/a/b/tree/feature%2fx").revision, "feature/x");
+  EXPECT_EQ(parse_model_name("hf.co/a/b@feature/x").revision, "feature/x");
+  EXPECT_THROW(parse_model_name("hf.co/a/b/tree/..%2F..%2Fx"), Error);
+  EXPECT_THROW(parse_model_name("hf.co/a/b/tree/%00"), Error);
+  EXPECT_EQ(parse_model_name("hf.co/a/b/tree/100%").revision, "100%");
 }
 
 TEST(Names, the_page_of_models_shows_the_table) {

@@ -58,6 +58,47 @@ TEST_F(Pull, a_model_without_a_drafter_says_so_and_comes_alone) {
   EXPECT_EQ(planned.drafter_note, "none is published for it");
 }
 
+/// A model of the table with both kinds of drafter beside it.
+class PullDrafter : public HubTest {
+ protected:
+  static constexpr const char* kLarge = "google/gemma-4-31B-it";
+  static constexpr const char* kAssistant = "google/gemma-4-31B-it-assistant";
+  static constexpr const char* kDflash = "z-lab/gemma-4-31B-it-DFlash";
+  PullDrafter() {
+    for (const char* name : {kLarge, kAssistant, kDflash, "google/gemma-4-E2B-it"}) {
+      server_.add(name, "config.json", "{}");
+      server_.add(name, "model.safetensors", name, true);
+    }
+  }
+  Plan plan_with(DrafterChoice choice, const std::string& name = kLarge) {
+    return Hub(options()).plan(parse_model_name(name), {choice});
+  }
+};
+
+TEST_F(PullDrafter, the_assistant_goes_before_dflash) {
+  EXPECT_EQ(plan_with(DrafterChoice::kAuto).drafter->repository, kAssistant);
+  EXPECT_EQ(plan_with(DrafterChoice::kDflash).drafter->repository, kDflash);
+  EXPECT_FALSE(plan_with(DrafterChoice::kNone).drafter);
+}
+
+TEST_F(PullDrafter, where_no_assistant_is_published_dflash_is_planned) {
+  server_.remove_repository(kAssistant);
+  const Plan planned = plan_with(DrafterChoice::kAuto);
+  ASSERT_TRUE(planned.drafter);
+  EXPECT_EQ(planned.drafter->repository, kDflash);
+  EXPECT_EQ(planned.drafter_note, "");
+  EXPECT_FALSE(plan_with(DrafterChoice::kAssistant).drafter);
+  Hub hub(options());
+  const Pulled pulled = hub.pull(planned, {}, listener_);
+  EXPECT_EQ(find_dflash(kLarge, environment_), pulled.drafter);
+}
+
+TEST_F(PullDrafter, a_model_without_a_dflash_drafter_says_so) {
+  const Plan planned = plan_with(DrafterChoice::kDflash, "google/gemma-4-E2B-it");
+  EXPECT_FALSE(planned.drafter);
+  EXPECT_EQ(planned.drafter_note, "no DFlash drafter is published for it");
+}
+
 TEST_F(Pull, a_complete_model_costs_two_requests_and_no_write) {
   pull();
   server_.forget_requests();
@@ -175,6 +216,16 @@ TEST_F(Pull, a_revision_is_a_branch_or_a_commit) {
   expect_words(words, {"no revision 'no-such'", "tree/main"});
 }
 
+TEST_F(Pull, a_branch_may_have_a_slash_in_its_name) {
+  server_.repository(kModel).branches.insert("feature/x");
+  server_.forget_requests();
+  const Pulled pulled = pull(std::string(kModel) + "@feature/x");
+  EXPECT_EQ(server_.requests().front().target, "/api/models/google/gemma-4-test-it/revision/feature%2Fx");
+  EXPECT_EQ(file_text(cached().reference("feature/x")), commit());
+  EXPECT_EQ(resolve_model(std::string(kModel) + "@feature/x", environment_), pulled.folder);
+  EXPECT_EQ(pull(std::string(kModel) + "@feature/x").fetched, 0u);
+}
+
 TEST_F(Pull, blobs_get_the_mode_that_the_umask_says) {
   const mode_t before = ::umask(0027);
   pull();
@@ -204,7 +255,7 @@ TEST_F(Pull, a_second_pull_waits_for_the_first_and_fetches_nothing) {
     own.client.clock = &net::real_clock();
     own.environment.silence = std::chrono::seconds(600);
     Hub hub(std::move(own));
-    hub.pull(hub.plan(parse_model_name(kModel), {false}), {}, other);
+    hub.pull(hub.plan(parse_model_name(kModel), {DrafterChoice::kNone}), {}, other);
   });
   while (!holding) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   listener_.each = {};
@@ -287,6 +338,7 @@ class ReadOnly : public WrappedFiles {
   std::unique_ptr<File> open(const fs::path& path) override { refuse(path); }
   void rename(const fs::path& from, const fs::path&) override { refuse(from); }
   void remove(const fs::path& path) override { refuse(path); }
+  void remove_empty(const fs::path& path) override { refuse(path); }
   void remove_all(const fs::path& path) override { refuse(path); }
   bool link(const std::string&, const fs::path& path) override { refuse(path); }
   void make_folders(const fs::path& path) override { refuse(path); }
@@ -338,7 +390,7 @@ TEST_F(Pull, without_a_network_a_complete_model_is_used_at_once) {
 
 TEST_F(Pull, main_moving_meanwhile_changes_nothing_for_this_pull) {
   Hub hub(options());
-  const Plan planned = hub.plan(parse_model_name(kModel), {false});
+  const Plan planned = hub.plan(parse_model_name(kModel), {DrafterChoice::kNone});
   // The server goes on knowing the old commit only by its name, as the hub does.
   server_.set_script([&](const test::FakeRequest& request, test::FakeReply&) {
     EXPECT_EQ(request.path.find("/resolve/main/"), std::string::npos);
@@ -361,7 +413,7 @@ TEST_F(Pull, headers_of_weights_are_read_over_http_or_from_the_cache) {
   server_.add("me/small", "config.json", "{\"model_type\":\"gemma4\"}");
   server_.add("me/small", "model.safetensors", weights, true);
   Hub hub(options());
-  const Plan planned = hub.plan(parse_model_name("me/small"), {false});
+  const Plan planned = hub.plan(parse_model_name("me/small"), {DrafterChoice::kNone});
   const auto check = [&](const PlannedRepository& repository) {
     const auto headers = hub.read_headers(repository);
     ASSERT_EQ(headers.size(), 1u);
@@ -374,7 +426,7 @@ TEST_F(Pull, headers_of_weights_are_read_over_http_or_from_the_cache) {
   EXPECT_EQ(file_text(folder_ / "outline/config.json"), "{\"model_type\":\"gemma4\"}");
   hub.pull(planned, {}, listener_);
   server_.forget_requests();
-  check(hub.plan(parse_model_name("me/small"), {false}).model);
+  check(hub.plan(parse_model_name("me/small"), {DrafterChoice::kNone}).model);
   EXPECT_EQ(server_.count_of("/blob/"), 0u);
 }
 

@@ -76,7 +76,7 @@ TEST_F(Refusals, a_disabled_repository_is_told_with_the_hubs_words) {
 
 TEST_F(Refusals, a_file_that_vanished_is_named) {
   Hub hub(options());
-  const Plan planned = hub.plan(parse_model_name(kModel), {false});
+  const Plan planned = hub.plan(parse_model_name(kModel), {DrafterChoice::kNone});
   script_for("/resolve/", [](const FakeRequest& request, FakeReply& reply) {
     if (request.path.find("model-00002") == std::string::npos) return;
     reply.become(404, "");
@@ -297,7 +297,7 @@ TEST_F(Tls, certificates_are_checked) {
   HubOptions trusting = options();
   trusting.client.authorities = folder_.write("authority.pem", server_.authority());
   Hub hub(std::move(trusting));
-  hub.pull(hub.plan(parse_model_name(kModel), {false}), {}, listener_);
+  hub.pull(hub.plan(parse_model_name(kModel), {DrafterChoice::kNone}), {}, listener_);
   expect_complete();
 }
 

@@ -10,6 +10,7 @@ class WrappedFiles : public Files {
   std::unique_ptr<File> open(const fs::path& path) override { return real_files().open(path); }
   void rename(const fs::path& from, const fs::path& to) override { real_files().rename(from, to); }
   void remove(const fs::path& path) override { real_files().remove(path); }
+  void remove_empty(const fs::path& folder) override { real_files().remove_empty(folder); }
   void remove_all(const fs::path& path) override { real_files().remove_all(path); }
   bool link(const std::string& target, const fs::path& path) override {
     return real_files().link(target, path);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/noise.h"
 #include "kv/cache.h"
+#include "kv/no_memory.h"
 #include "synth/shapes.h"
 
 namespace slip::kv {
@@ -248,17 +249,6 @@ TEST(PagePool, never_hands_out_bytes_twice) {
     ASSERT_EQ(pool.bytes_in_use(), kinds.size() * pool.slab_bytes());
     ASSERT_LE(pool.bytes_in_use(), pool.budget());
   }
-}
-
-/// Addresses without memory, for pages that nobody touches.
-PageMemory no_memory() {
-  PageMemory memory = host_memory();
-  memory.allocate = [](size_t bytes, const char*) -> std::shared_ptr<std::byte> {
-    static uintptr_t next = size_t{1} << 40;
-    next += bytes;
-    return {reinterpret_cast<std::byte*>(next), [](std::byte*) {}};
-  };
-  return memory;
 }
 
 /// Few long sequences, then many short ones, then long ones again, of each published model.

@@ -12,6 +12,7 @@
 #include "cli/commands/bench_trace.h"
 #include "cli/commands/bench_vision.h"
 #include "cli/commands/command.h"
+#include "cli/commands/pulling.h"
 #include "cli/flags/backend_options.h"
 #include "cli/flags/draft_options.h"
 #include "cli/flags/model_options.h"
@@ -139,6 +140,7 @@ struct BenchModel {
 };
 
 BenchModel load_model(const BenchOptions& options) {
+  if (options.shape.empty()) offer_pull(options.model);
   BenchModel model;
   model.checkpoint = options.shape.empty() ? checkpoint::open(model_folder(options.model))
                                            : synth::synthesize(synth_options(options));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,5 +49,10 @@ const Command* find_command(std::string_view name);
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitInterrupted = 130;
+
+/// Ctrl-C ended a command; the words say what is left of its work.
+struct Interrupted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 }  // namespace slip::cli

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands/command.h"
+#include "cli/commands/pulling.h"
 #include "cli/flags/model_options.h"
 #include "cli/flags/parser.h"
 #include "cli/terminal/output.h"
@@ -191,6 +192,7 @@ int run_inspect(const Arguments& args) {
   if (!parser.parse(args)) return kExitOk;
 
   if (!words.empty()) model.model = words[0];
+  offer_pull(model);
   const auto checkpoint = checkpoint::open(model_folder(model));
   const ModelReport report = report_on(*checkpoint);
   const MemoryInfo memory = memory_info();

@@ -5,11 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/commands/command.h"
 #include "cli/commands/pulling.h"
 #include "cli/flags/parser.h"
 #include "cli/terminal/output.h"
 #include "hub/inventory.h"
+#include "session/fit.h"
+#include "session/system_info.h"
 
 namespace slip::cli {
 namespace {
@@ -38,6 +41,28 @@ std::string bits_text(const hub::ListedModel& model) {
   return model.bits ? fmt::format("{}", *model.bits) : "-";
 }
 
+std::string tower_text(const hub::ListedModel& model) {
+  if (model.vision) return model.audio ? "vision, audio" : "vision";
+  return model.audio ? "audio" : "-";
+}
+
+/// The longest context that fits here; nothing for what is no whole model that slipstream reads.
+std::optional<int64_t> context_of(const hub::ListedModel& model) {
+  if (model.kind != hub::ModelKind::kModel || model.folder.empty() || !model.missing.empty())
+    return std::nullopt;
+  try {
+    return session::fit_of(*checkpoint::open(model.folder), session::memory_info().available).context;
+  } catch (const Error&) {
+    return std::nullopt;  // `inspect` says why
+  }
+}
+
+std::string context_text(std::optional<int64_t> context) {
+  if (!context) return "-";
+  if (*context == 0) return "too large";
+  return *context >= 1024 ? fmt::format("{}k", *context >> 10) : fmt::format("{}", *context);
+}
+
 ordered_json json_of(const hub::ListedModel& model) {
   ordered_json out = {
       {"repository", model.repository}, {"folder", model.folder},  {"commit", model.commit},
@@ -45,6 +70,7 @@ ordered_json json_of(const hub::ListedModel& model) {
       {"drafter", model.drafter},       {"vision", model.vision},  {"audio", model.audio},
       {"last_used", model.last_used},   {"missing", model.missing}};
   if (model.bits) out["bits"] = *model.bits;
+  if (const auto context = context_of(model)) out["context"] = *context;
   return out;
 }
 
@@ -56,17 +82,21 @@ int run_list(const Arguments& args) {
   if (!parser.parse(args)) return kExitOk;
   const hub::Environment environment = hub::read_environment();
   ordered_json list = ordered_json::array();
-  std::string text = fmt::format("{:<44} {:<9} {:>4} {:>10}  {:<7} {}\n", "name", "kind", "bits", "on disk",
-                                 "drafter", "last used");
+  std::string text = fmt::format("{:<42} {:<9} {:>4} {:>10}  {:<7} {:<13} {:<9} {}\n", "name", "kind", "bits",
+                                 "on disk", "drafter", "tower", "context", "last used");
   size_t count = 0;
   for (const hub::ListedModel& model : hub::list_models(environment)) {
     if (model.kind == hub::ModelKind::kOther && !all) continue;
     ++count;
-    list.push_back(json_of(model));
-    text += fmt::format("{:<44} {:<9} {:>4} {:>10}  {:<7} {}{}\n", escaped(model.repository),
-                        kind_text(model.kind), bits_text(model), bytes_text(model.bytes),
-                        model.drafter.empty() ? "-" : "yes", day_of(model.last_used),
-                        model.missing.empty() ? "" : "  (incomplete)");
+    if (json) {
+      list.push_back(json_of(model));
+      continue;
+    }
+    text +=
+        fmt::format("{:<42} {:<9} {:>4} {:>10}  {:<7} {:<13} {:<9} {}{}\n", escaped(model.repository),
+                    kind_text(model.kind), bits_text(model), bytes_text(model.bytes),
+                    model.drafter.empty() ? "-" : "yes", tower_text(model), context_text(context_of(model)),
+                    day_of(model.last_used), model.missing.empty() ? "" : "  (incomplete)");
   }
   if (json) {
     write_out(list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
@@ -76,6 +106,11 @@ int run_list(const Arguments& args) {
     write_out(text);
   }
   return kExitOk;
+}
+
+hub::ListedModel named_model(const std::string& name) {
+  const hub::Environment environment = hub::read_environment();
+  return hub::show_model(hub::parse_model_name(name, environment.endpoint), environment);
 }
 
 int run_show(const Arguments& args) {
@@ -88,14 +123,16 @@ int run_show(const Arguments& args) {
       "Example: slipstream show google/gemma-4-E2B-it\n'inspect' says what the model is and whether it "
       "fits.");
   if (!parser.parse(args)) return kExitOk;
-  const hub::ListedModel model = hub::show_model(hub::parse_model_name(words[0]), hub::read_environment());
+  const hub::ListedModel model = named_model(words[0]);
   if (json) {
     write_out(json_of(model).dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
     return kExitOk;
   }
   std::string text =
-      fmt::format("{}\n{:<10} {}\n{:<10} {}\n{:<10} {}\n", model.repository, "kind", kind_text(model.kind),
-                  "folder", model.folder, "on disk", bytes_text(model.bytes));
+      fmt::format("{}\n{:<10} {}\n{:<10} {}\n{:<10} {}\n{:<10} {}\n{:<10} {}\n{:<10} {}\n{:<10} {}\n",
+                  model.repository, "kind", kind_text(model.kind), "folder", model.folder, "on disk",
+                  bytes_text(model.bytes), "bits", bits_text(model), "tower", tower_text(model), "context",
+                  context_text(context_of(model)), "last used", day_of(model.last_used));
   if (!model.drafter.empty()) text += fmt::format("{:<10} {}\n", "drafter", model.drafter);
   for (const std::string& file : model.missing) text += fmt::format("{:<10} {}\n", "missing", escaped(file));
   for (const hub::CachedCommit& commit : model.commits) {
@@ -117,7 +154,8 @@ int run_rm(const Arguments& args) {
   parser.footer("Files that another revision uses stay. What a running program has open is not removed.");
   if (!parser.parse(args)) return kExitOk;
   const hub::Environment environment = hub::read_environment();
-  const hub::Removal removal = hub::plan_removal(hub::parse_model_name(words[0]), environment);
+  const hub::Removal removal =
+      hub::plan_removal(hub::parse_model_name(words[0], environment.endpoint), environment);
   if (!removal.in_use.empty())
     fail(ErrorKind::kRuntime, "{}: is in use by {}; stop that first", removal.repository, removal.in_use);
   const std::string what = fmt::format(

@@ -1,26 +1,29 @@
 #include "cli/commands/pulling.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
+#include <stdlib.h>
 
-#include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/commands/command.h"
+#include "cli/commands/pull_progress.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "hub/local.h"
-#include "net/cancel.h"
-#include "session/model_report.h"
+#include "session/build_info.h"
+#include "session/device.h"
 #include "session/system_info.h"
 
 namespace slip::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
 
 const char* state_text(hub::FileState state) {
   switch (state) {
@@ -32,103 +35,171 @@ const char* state_text(hub::FileState state) {
   return "";
 }
 
-std::string repository_text(const hub::PlannedRepository& repository) {
-  std::string text = fmt::format("{} at {} ({})\n", repository.repository, repository.revision,
+std::string repository_text(const char* what, const hub::PlannedRepository& repository) {
+  std::string text = fmt::format("{} {} at {} ({})\n", what, repository.repository, repository.revision,
                                  repository.commit.substr(0, 10));
+  if (repository.moved)
+    text += fmt::format("  {} moved; only what changed is fetched\n", repository.revision);
   if (!repository.licence.empty()) text += fmt::format("  licence {}\n", repository.licence);
   for (const hub::PlannedFile& planned : repository.files) {
     text += fmt::format("  {:<42} {:>10}  {}\n", escaped(planned.file.path), bytes_text(planned.file.size),
-                        state_text(planned.state));
+                        planned.state == hub::FileState::kPartial ? bytes_text(planned.there) + " there"
+                                                                  : state_text(planned.state));
   }
   return text;
 }
 
-/// A bar on a terminal, a line every ten seconds elsewhere.
-class PullProgress final : public hub::Listener {
- public:
-  PullProgress(net::Cancel& cancel, const InterruptGuard& guard) : cancel_(cancel), guard_(guard) {}
-  ~PullProgress() override {
-    if (drawn_) write_err("\n");
-  }
+ordered_json json_of(const hub::PlannedRepository& repository) {
+  ordered_json out = {{"repository", repository.repository}, {"revision", repository.revision},
+                      {"commit", repository.commit},         {"licence", repository.licence},
+                      {"bytes", repository.total()},         {"there", repository.there()},
+                      {"files", ordered_json::array()}};
+  for (const hub::PlannedFile& planned : repository.files)
+    out["files"].push_back(
+        {{"path", planned.file.path}, {"bytes", planned.file.size}, {"there", planned.there}});
+  return out;
+}
 
-  void on_progress(const hub::Progress& progress) override {
-    if (guard_.interrupted()) cancel_.request();
-    const bool terminal = stderr_is_terminal();
-    const auto now = Clock::now();
-    if (!terminal && now < next_ && progress.there < progress.total) return;
-    next_ = now + std::chrono::seconds(10);
-    const double share =
-        progress.total == 0 ? 1 : static_cast<double>(progress.there) / static_cast<double>(progress.total);
-    std::string line =
-        fmt::format("{:3.0f} %  {} of {}  {}/s", 100 * share, bytes_text(progress.there),
-                    bytes_text(progress.total), bytes_text(static_cast<size_t>(progress.rate)));
-    if (progress.seconds_left) line += fmt::format("  {:.0f} s left", *progress.seconds_left);
-    write_err(terminal ? "\r" + line + "\x1b[K" : line + "\n");
-    drawn_ = terminal;
+/// A folder of its own that is gone in the end.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "slipstream-plan-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+      fail(ErrorKind::kRuntime, "{}: no folder can be made there; set TMPDIR to one that can be written",
+           fs::temp_directory_path().string());
+    path_ = pattern;
   }
-  void on_notice(const std::string& text) override {
-    write_err((drawn_ ? "\r\x1b[K" : "") + escaped(text) + "\n");
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
   }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
 
  private:
-  net::Cancel& cancel_;
-  const InterruptGuard& guard_;
-  bool drawn_ = false;
-  Clock::time_point next_ = Clock::now();
+  std::string path_;
 };
+
+std::string context_text(int64_t positions) {
+  return positions >= 1024 ? fmt::format("{}k", positions >> 10) : fmt::format("{}", positions);
+}
+
+bool is_path(const std::string& name) {
+  return name.front() == '/' || name.front() == '.' || name.front() == '~';
+}
 
 }  // namespace
 
 std::string plan_text(const hub::Plan& plan) {
-  std::string text = repository_text(plan.model);
-  if (plan.drafter) text += repository_text(*plan.drafter);
+  if (plan.offline)
+    return fmt::format("{}\n{} is here whole, in {}\n", escaped(plan.offline_reason), plan.model.repository,
+                       plan.folder);
+  std::string text = repository_text("model", plan.model);
+  if (plan.drafter) text += repository_text("drafter", *plan.drafter);
   if (!plan.drafter_note.empty()) text += fmt::format("drafter: {}\n", plan.drafter_note);
-  if (plan.offline) text += fmt::format("offline: {}\n", plan.offline_reason);
   text += fmt::format("total {}, {} of it there; {} free in {}\n", bytes_text(plan.total()),
                       bytes_text(plan.there()), bytes_text(plan.free_disk), plan.cache);
   return text;
 }
 
-Puller::Puller()
-    : hub_([this] {
-        hub::HubOptions options;
-        options.cancel = &cancel_;
-        options.notice = [](const std::string& text) { write_err(escaped(text) + "\n"); };
-        return options;
-      }()) {}
+std::string fit_text(const PlanFit& fit, const hub::Plan& plan) {
+  if (!fit.fit) return fmt::format("this machine: {}\n", fit.fault);
+  const session::Fit& here = *fit.fit;
+  if (here.fits()) {
+    std::string text = fmt::format("this machine: it fits{}, with a context of {}",
+                                   fit.on_gpu ? " the GPU" : "", context_text(here.context));
+    if (here.context < here.longest) text += fmt::format(" (of {})", context_text(here.longest));
+    if (fit.tokens_per_second > 0)
+      text += fmt::format("; about {:.{}f} tokens a second without drafts", fit.tokens_per_second,
+                          fit.tokens_per_second < 10 ? 1 : 0);
+    return text + "\n";
+  }
+  std::string text = fmt::format(
+      "this machine: it does not fit: it needs {} of memory with a context of 1k, {} are available\n",
+      bytes_text(here.needed), bytes_text(here.available));
+  if (plan.smaller != nullptr) {
+    text += fmt::format("with 4 bits it needs about {} GB: slipstream pull {}\n",
+                        hub::needed_gigabytes(*plan.smaller), plan.smaller->name);
+  }
+  return text;
+}
+
+ordered_json plan_json(const hub::Plan& plan) {
+  ordered_json out = {{"model", json_of(plan.model)}, {"bytes", plan.total()}, {"there", plan.there()},
+                      {"free_disk", plan.free_disk},  {"cache", plan.cache},   {"folder", plan.folder}};
+  if (plan.drafter) out["drafter"] = json_of(*plan.drafter);
+  if (!plan.drafter_note.empty()) out["drafter_note"] = plan.drafter_note;
+  if (plan.offline) out["offline"] = plan.offline_reason;
+  return out;
+}
+
+ordered_json fit_json(const PlanFit& fit, const hub::Plan& plan) {
+  if (!fit.fit) return {{"fault", fit.fault}};
+  ordered_json out = {{"fits", fit.fit->fits()},
+                      {"context", fit.fit->context},
+                      {"longest_context", fit.fit->longest},
+                      {"needed_bytes", fit.fit->needed},
+                      {"available_bytes", fit.fit->available},
+                      {"gpu", fit.on_gpu}};
+  if (fit.tokens_per_second > 0) out["tokens_per_second"] = fit.tokens_per_second;
+  if (!fit.fit->fits() && plan.smaller != nullptr) out["smaller"] = plan.smaller->name;
+  return out;
+}
+
+Puller::Puller(Output output) : listener_(make_pull_progress(output)) {
+  hub::HubOptions options;
+  options.cancel = &cancel_;
+  options.client.agent = fmt::format("slipstream/{}", session::build_version());
+  options.notice = [this](const std::string& text) { listener_->on_notice(text); };
+  hub_ = std::make_unique<hub::Hub>(std::move(options));
+}
+
+Puller::~Puller() = default;
+
+template <typename F>
+auto Puller::interruptible(F&& work) {
+  const InterruptGuard guard(cancel_);
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (cancel_.requested()) throw Interrupted(error.what());
+    throw;
+  }
+}
 
 hub::Plan Puller::plan(const std::string& name, const hub::PlanOptions& options) {
-  return hub_.plan(hub::parse_model_name(name, hub_.environment().endpoint), options);
+  return interruptible(
+      [&] { return hub_->plan(hub::parse_model_name(name, hub_->environment().endpoint), options); });
 }
 
 hub::Pulled Puller::pull(const hub::Plan& plan, const hub::PullOptions& options) {
-  const InterruptGuard guard;
-  PullProgress progress(cancel_, guard);
-  return hub_.pull(plan, options, progress);
+  return interruptible([&] { return hub_->pull(plan, options, *listener_); });
 }
 
-std::string Puller::fit_text(const hub::Plan& plan) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / fmt::format("slipstream-plan-{}", ::getpid());
-  std::string text;
+PlanFit Puller::fit(const hub::Plan& plan) {
+  const Scratch outline;
+  PlanFit result;
+  // What the hub refuses here, it would refuse later.
+  result.fault = interruptible([&] { return hub_->write_outline(plan.model, outline.path()); });
+  if (!result.fault.empty()) return result;
   try {
-    hub_.write_outline(plan.model, folder.string());
-    const auto checkpoint = checkpoint::open(folder.string());
-    const session::ModelReport report = session::report_on(*checkpoint);
-    const size_t needed = session::memory_needed(report, checkpoint->config, 8192);
-    const size_t available = session::memory_info().available;
-    text = fmt::format("this machine: it needs {} with a context of 8k, {} are available: {}\n",
-                       bytes_text(needed), bytes_text(available),
-                       needed <= available ? "it fits" : "it does not fit");
-    if (needed > available && plan.smaller != nullptr)
-      text +=
-          fmt::format("smaller: {} ({} of weights)\n", plan.smaller->name, bytes_text(plan.smaller->bytes));
+    const auto checkpoint = checkpoint::open(outline.path());
+    result.fit = session::fit_of(*checkpoint, session::memory_info().available);
+    result.on_gpu = session::choose_device({}, result.fit->needed).cuda;
+    if (result.on_gpu) {
+      result.fit->context = result.fit->longest;
+    } else if (result.fit->fits()) {
+      result.tokens_per_second = session::expected_speed(*result.fit, session::quick_read_bandwidth());
+    }
   } catch (const Error& error) {
-    text = fmt::format("this machine: {}\n", error.what());
+    result.fault = error.what();
+    // The sentence names a file of the outline; the person knows the repository.
+    if (const size_t at = result.fault.find(outline.path()); at != std::string::npos)
+      result.fault.replace(at, outline.path().size(), plan.model.repository);
   }
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
-  return text;
+  return result;
 }
 
 bool confirmed(const std::string& question) {
@@ -138,17 +209,26 @@ bool confirmed(const std::string& question) {
   return line.empty() || line == "y" || line == "Y" || line == "yes";
 }
 
-void offer_pull(const ModelOptions& options) {
-  if (options.model.empty() || !stdin_is_terminal() || !stderr_is_terminal()) return;
+void offer_pull(const ModelOptions& options, Needs needs) {
   std::error_code ignored;
-  if (std::filesystem::exists(options.model, ignored)) return;
+  if (options.model.empty() || fs::exists(options.model, ignored) || is_path(options.model)) return;
   const hub::Environment environment = hub::read_environment();
-  const hub::ModelName name = hub::parse_model_name(options.model);
-  if (hub::find_local(name, environment).presence == hub::Presence::kComplete) return;
+  const hub::LocalModel local =
+      hub::find_local(hub::parse_model_name(options.model, environment.endpoint), environment);
+  if (local.presence == hub::Presence::kComplete) return;
+  if (needs == Needs::kTokenizer && fs::exists(fs::path(local.folder) / "tokenizer.json", ignored)) return;
+  const bool ask = !options.pull && stdin_is_terminal() && stderr_is_terminal();
+  if (!options.pull && !ask) {
+    if (local.presence == hub::Presence::kAbsent) return;
+    fail_file("{} is here only in part: it lacks {}; 'slipstream pull {}' fetches the rest", local.repository,
+              fmt::join(local.missing, ", "), options.model);
+  }
   Puller puller;
   const hub::Plan plan = puller.plan(options.model);
-  write_err(plan_text(plan) + puller.fit_text(plan));
-  if (!confirmed(fmt::format("download {}?", bytes_text(plan.missing()))))
+  write_err(plan_text(plan));
+  write_err(fit_text(puller.fit(plan), plan));
+  puller.require_disk(plan);
+  if (ask && !confirmed(fmt::format("download {}?", bytes_text(plan.missing()))))
     fail_usage("{}: is not downloaded; nothing was changed", options.model);
   puller.pull(plan);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/commands/command.h"
+#include "cli/commands/pulling.h"
 #include "cli/flags/model_options.h"
 #include "cli/flags/parser.h"
 #include "cli/terminal/output.h"
@@ -50,6 +51,7 @@ bool parse(const Arguments& args, TokenizeArguments& options) {
 
 /// The tokenizer of a model, or a tokenizer.json by itself.
 text::Tokenizer load_tokenizer(const ModelOptions& options) {
+  offer_pull(options, Needs::kTokenizer);
   const std::string path = model_folder(options);
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) return text::Tokenizer::load(path);

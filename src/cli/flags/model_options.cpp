@@ -10,6 +10,7 @@ namespace slip::cli {
 void add_model_option(Parser& parser, ModelOptions& options) {
   parser.text({"-m,--model", "MODEL", "folder, or name in the Hugging Face cache (default: models/tiny)"},
               options.model);
+  parser.flag("--pull", options.pull, "download the model if it is not here");
 }
 
 std::string default_model_note(const ModelOptions& options) {

@@ -10,9 +10,10 @@ namespace slip::cli {
 
 struct ModelOptions {
   std::string model;
+  bool pull = false;  // download it when it is not here, without a question
 };
 
-/// Adds -m/--model.
+/// Adds -m/--model and --pull.
 void add_model_option(Parser& parser, ModelOptions& options);
 
 /// The sentence that says that the demonstration model is used; empty when another was named.

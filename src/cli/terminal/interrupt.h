@@ -4,13 +4,17 @@
 
 #include <csignal>
 
+#include "net/cancel.h"
+
 namespace slip::cli {
 
 /// Catches SIGINT for its lifetime. One at a time.
 class InterruptGuard {
  public:
   enum class Second { kKills, kCounts };
-  explicit InterruptGuard(Second second = Second::kKills);
+  explicit InterruptGuard(Second second = Second::kKills) : InterruptGuard(second, nullptr) {}
+  /// The first one also asks for this; the second kills.
+  explicit InterruptGuard(net::Cancel& cancel) : InterruptGuard(Second::kKills, &cancel) {}
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
@@ -20,6 +24,8 @@ class InterruptGuard {
   void clear();
 
  private:
+  InterruptGuard(Second second, net::Cancel* cancel);
+
   struct sigaction previous_ = {};
 };
 
