@@ -166,6 +166,39 @@ TEST_P(MediaIdentity, pictures_matter_and_so_does_their_order) {
   EXPECT_NE(with(1, 3), right);
 }
 
+TEST_P(MediaIdentity, a_prefix_hit_behind_a_picture_gives_the_same_bits) {
+  Engine engine(*backend_, {.sequences = 2});
+  struct Got {
+    std::vector<int> tokens;
+    int cached = -1;
+  };
+  const auto ask = [&](int picture, int tail) {
+    Request one;
+    for (int i = 0; i < 200; ++i) one.prompt.push_back(20 + i % 100);
+    pictures_->insert(one, picture, 40, 10);
+    for (int i = 0; i < tail; ++i) one.prompt.push_back(30 + i);
+    one.max_tokens = 12;
+    Got got;
+    one.sink = [&](const Delta& delta) {
+      EXPECT_NE(delta.finish, FinishReason::kError) << delta.error;
+      if (delta.token >= 0) got.tokens.push_back(delta.token);
+      if (delta.stats != nullptr) got.cached = delta.stats->cached_tokens;
+    };
+    engine.submit(std::move(one));
+    engine.run_until_done();
+    return got;
+  };
+  const Got cold = ask(1, 3), warm = ask(1, 3), other = ask(2, 3), other_warm = ask(2, 3);
+  EXPECT_EQ(cold.cached, 0);
+  EXPECT_GT(warm.cached, 50) << "behind the picture";
+  EXPECT_EQ(warm.tokens, cold.tokens);
+  EXPECT_LE(other.cached, 10) << "another picture is another prefix";
+  EXPECT_NE(other.tokens, cold.tokens);
+  EXPECT_EQ(other_warm.tokens, other.tokens);
+  EXPECT_EQ(ask(1, 3).tokens, cold.tokens);
+  EXPECT_GT(ask(1, 9).cached, 50);
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, MediaIdentity, testing::Values("e2b", "dense", "moe", "unified"),
                          [](const auto& at) { return std::string(at.param); });
 

@@ -112,11 +112,10 @@ void add_images_topic(Parser& parser, ServeOptions& options) {
     most.emplace_back(std::to_string(budget), budget);
   }
   budgets.emplace_back("auto", media::kAutoBudget);
-  parser.choice({"--image-tokens", "N", "of a picture whose request does not say (default: the model's own)"},
-                budgets, images.soft_tokens);
-  parser.choice(
-      {"--max-image-tokens", "N", "the most a request may ask for, and detail \"high\" (default 1120)"}, most,
-      images.most_soft_tokens);
+  parser.choice({"--image-tokens", "N", "where a request does not say (default: the model's own)"}, budgets,
+                images.soft_tokens);
+  parser.choice({"--max-image-tokens", "N", "most a request may have, and detail \"high\" (default 1120)"},
+                most, images.most_soft_tokens);
   parser.integer({"--max-images", "N", "in a request (default 32)"}, 1, 1000, images.most);
   add_bytes(parser, {"--max-image-bytes", "SIZE", "of all pictures of a request (default 64MiB)"},
             images.bytes);
