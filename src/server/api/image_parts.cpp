@@ -6,6 +6,7 @@
 
 #include "media/base64.h"
 #include "media/refused.h"
+#include "media/url.h"
 #include "server/api/error.h"
 #include "server/api/fields.h"
 

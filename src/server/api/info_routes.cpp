@@ -103,7 +103,8 @@ void Service::metrics_text(Call& call) {
 }
 
 std::vector<int> Service::ids_of_conversation(const Call& call, const json& body) const {
-  ChatRequest request{.images = {.seen = sees_}};
+  ChatRequest request;
+  request.images.seen = sees_;
   read_conversation(body, request, call.request.body);
   std::vector<std::string> ignored;
   const session::Prompt prompt = prompt_of(call, request, ignored);

@@ -260,7 +260,8 @@ ChatRequest read_messages(const json& body, const Reading& reading) {
 }
 
 ChatRequest read_counted_messages(const json& body, const Reading& reading) {
-  ChatRequest request{.images = {.seen = reading.sees}};
+  ChatRequest request;
+  request.images.seen = reading.sees;
   read_conversation_of(Fields(body), request);
   return request;
 }
