@@ -25,7 +25,8 @@ int count_differences(std::span<const int> got, std::span<const int> want) {
   return wrong;
 }
 
-/// A centroid head scores some tokens; transformers gives the others the least score minus one.
+}  // namespace
+
 void fill_unscored(std::span<float> row) {
   float least = INFINITY;
   for (const float x : row) {
@@ -35,6 +36,8 @@ void fill_unscored(std::span<float> row) {
     if (std::isinf(x)) x = least - 1;
   }
 }
+
+namespace {
 
 /// Every step starts from the expected state: in a chain, the rounding of one step is amplified by the next.
 std::vector<reference::AssistantStep> expected_steps(std::span<const float> hidden, int first,

@@ -90,6 +90,7 @@ engine::Request make_request(const GenerationSource& source, const Prompt& promp
   request.salt = generation.salt;
   request.boundaries = ends_of_turns(request.prompt, source.tokenizer);
   request.sampling = resolve_sampling(generation.sampling, source.checkpoint.generation, config.vocab);
+  request.sampling.placeholders = config.placeholder_ids;
   request.sampling.seed += static_cast<uint64_t>(generation.choice);
   request.choice = generation.choice;
   request.max_tokens = generation.max_tokens > 0 ? generation.max_tokens : kDefaultMaxTokens;
