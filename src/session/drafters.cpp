@@ -176,7 +176,7 @@ void load_drafters(Drafters& drafters, const DraftOptions& options, backend::Bac
     kinds.push_back(std::make_unique<speculate::DflashDrafter>(*drafters.dflash_network));
   }
   if (options.kind == Drafting::kAuto || options.kind == Drafting::kSuffix)
-    kinds.push_back(std::make_unique<speculate::SuffixDrafter>());
+    kinds.push_back(std::make_unique<speculate::SuffixDrafter>(backend.config().placeholder_ids));
   drafters.speculator = std::make_unique<speculate::Speculator>(
       std::move(kinds), backend.config().vocab, speculate::DepthOptions{.fixed = options.depth});
 }
