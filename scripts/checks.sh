@@ -81,6 +81,14 @@ check_apart() {
   ctest --test-dir "$ROOT/build/release" --output-on-failure --no-tests=error -C "$1" -L "$1"
 }
 
+# try_newest_clients: the newest versions of the clients from npm. What they find is told and fails nothing: a client that
+# changed is news, and no mistake of the commit at hand.
+try_newest_clients() {
+  "$ROOT/tests/npm/run.sh" "$ROOT/build/npm-newest" "$ROOT/build/release/tests/scripted_server" newest ||
+    say "the newest clients from npm see something else than those of tests/npm/package-lock.json; the lines above say what"
+  return 0
+}
+
 # check_asan: the rooms that meet foreign bytes and threads, with AddressSanitizer and UndefinedBehaviorSanitizer. The
 # whole tree under them is for .ci/long: it takes half an hour to build.
 check_asan() {

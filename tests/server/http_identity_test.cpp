@@ -76,6 +76,31 @@ TEST(ApiIdentity, over_http_it_is_what_the_library_writes_alone_among_16_drafted
   }
 }
 
+TEST(ApiIdentity, users_22_of_1000_answers_that_ended_by_themselves_none_is_empty) {
+  const WholeServer server;
+  int ended = 0;
+  std::vector<http::Client> clients;
+  for (int i = 0; i < 16; ++i) clients.emplace_back(server.port());
+  for (int i = 0; i < 1000; ++i) {
+    http::Client& client = clients[static_cast<size_t>(i) % clients.size()];
+    // Hot enough to leave what the model would say; thoughts and calls are begun and not ended.
+    json body = chat({{"max_tokens", 30}, {"temperature", 1 + i % 5 * 0.5}, {"seed", i}});
+    body["messages"][0]["content"] =
+        std::string(static_cast<size_t>(i % 40 + 1), 'a' + static_cast<char>(i % 26));
+    client.send(WholeServer::request("/v1/chat/completions", body));
+    if (i % 16 != 15 && i != 999) continue;
+    for (int k = i / 16 * 16; k <= i; ++k) {
+      const http::Reply reply = clients[static_cast<size_t>(k) % clients.size()].read();
+      ASSERT_EQ(reply.status, 200) << reply.body.substr(0, 200);
+      const json choice = json::parse(reply.body)["choices"][0];
+      if (choice["finish_reason"] != "stop") continue;
+      ++ended;
+      EXPECT_FALSE(choice["message"]["content"].is_null() || choice["message"]["content"] == "") << choice;
+    }
+  }
+  EXPECT_GT(ended, 100);
+}
+
 TEST(ApiIdentity, users_11_the_prompt_of_a_client_that_left_is_not_read_again) {
   const WholeServer server({.step_rows = 32});
   std::string prompt(3000, 'a');
