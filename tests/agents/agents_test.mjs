@@ -57,7 +57,8 @@ const tests = {
   },
   async opencode() {
     const prompt = script(call("bash", `command:${text("cp note.txt copy.txt")},description:${text("copy")}`), "copied it");
-    return launch("opencode", ["run", prompt]);
+    // It puts words with spaces into quotes and escapes the quotes in them.
+    return launch("opencode", ["run", ...prompt.split(" ")]);
   },
 };
 
