@@ -86,9 +86,10 @@ double restored_in_turns(const char* shape, int times) {
   }
   const PrefixCache::Counts counts = agents.prefixes().counts();
   EXPECT_LE(agents.pool().bytes_in_use(), agents.pool().budget());
-  printf("%s, pool of %d: %.1f%% restored, %lld units and %lld windows given up, %zu nodes\n", shape, times,
-         100 * agents.share(), static_cast<long long>(counts.evicted_units),
-         static_cast<long long>(counts.evicted_windows), counts.nodes);
+  testing::Test::RecordProperty(std::string(shape) + "_units_given_up",
+                                static_cast<int>(counts.evicted_units));
+  testing::Test::RecordProperty(std::string(shape) + "_restored_permille",
+                                static_cast<int>(1000 * agents.share()));
   return agents.share();
 }
 

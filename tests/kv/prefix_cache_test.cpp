@@ -333,6 +333,31 @@ TEST(PrefixCache, windows_inside_a_long_step_are_kept_as_well) {
   EXPECT_EQ(match_of(bench, tokens, 700).positions, 640);
 }
 
+TEST(PrefixCache, of_two_pages_with_the_same_content_one_comes_free) {
+  PrefixBench bench(100);
+  const std::vector<int> tokens = random_tokens(1, 1024);
+  leave(bench, tokens);
+  // Windows go, so that the next sequence computes everything anew.
+  bench.pool.set_budget(bench.pool.bytes_in_use());
+  std::vector<Page*> others;
+  while (bench.pool.pages_in_use(bench.classes[0].sliding) > others.size())
+    others.push_back(bench.pool.allocate(bench.classes[0].sliding));
+  for (Page* page : others) bench.pool.unref(page);
+  bench.pool.set_budget(PagePool::kUnlimited);
+  EXPECT_EQ(bench.pool.pages_in_use(bench.classes[0].full), 4u);
+  PrefixSequence again(bench, tokens);
+  EXPECT_EQ(again.begin().positions, 0);
+  ASSERT_TRUE(again.read_all());
+  EXPECT_EQ(bench.pool.pages_in_use(bench.classes[0].full), 4u);
+  // A page that another running sequence uses is not replaced.
+  PrefixSequence third(bench, tokens);
+  Cache* caches[] = {&third.cache()};
+  bench.prefixes->adopt(third.chain, {.salt = {}, .content = third.content(), .most = 0}, caches);
+  ASSERT_TRUE(third.read_all());
+  EXPECT_EQ(bench.pool.pages_in_use(bench.classes[0].full), 8u);
+  again.check();
+}
+
 TEST(PrefixCache, counts_what_was_asked_found_and_restored) {
   PrefixBench bench(100);
   leave(bench, random_tokens(1, 1000));

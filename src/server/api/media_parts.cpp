@@ -31,6 +31,14 @@ std::string unseen_text(const MediaName& media) {
   return fmt::format("[{}: this server cannot {}]", media.what, media.sense);
 }
 
+std::optional<text::ContentPart> take_picture(const nlohmann::json& part, const MediaName& media,
+                                              const std::string& where, ImageList& images) {
+  if (!images.seen || media.what != "image") return std::nullopt;
+  auto image = read_image_part(part, where);
+  if (!image) return std::nullopt;
+  return images.add(std::move(*image));
+}
+
 void fail_media(const std::string& where, const MediaName& media) {
   fail_unsupported(where, "this server cannot {} a part of type \"{}\" yet; send text", media.sense,
                    media.type);
