@@ -95,7 +95,8 @@ class Bench {
     const media::Fit size = media::fit(kWidth, kHeight, budget);
     // Made-up towers have patches of other sizes: the same grid counts.
     const int scale = config_.kind == model::VisionKind::kTower ? media::kPatchSide : media::kBlockSide;
-    const backend::EncoderInput shape{.patch_floats = config_.patch_values(),
+    const backend::EncoderInput shape{.patches = {},
+                                      .patch_floats = config_.patch_values(),
                                       .columns = size.width / scale,
                                       .rows = size.height / scale,
                                       .soft_rows = size.soft_tokens};
