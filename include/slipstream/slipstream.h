@@ -34,6 +34,12 @@ enum class Device {
   kCuda,
 };
 
+struct OpenOptions {
+  /// The program that decodes pictures, each in a sandboxed process of its own: slipstream-media-worker. Empty: found
+  /// beside the library, or where it was installed.
+  std::string media_worker = {};
+};
+
 struct LoadOptions {
   Device device = Device::kAuto;
   int device_index = 0;  // of several GPUs
@@ -43,6 +49,7 @@ struct LoadOptions {
   std::size_t cache_bytes = 0;  // for what all of them remember; 0 = most of the memory that is left
   bool draft = true;            // false: plain decoding, the same text
   std::vector<std::string> draft_models = {};  // empty: the model's own assistant, where it is found
+  int image_tokens = 280;  // the most that a picture may become; more take more memory with some models
   /// Bytes done and in all while the weights are loaded. What it throws ends the load.
   std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
@@ -60,10 +67,18 @@ struct GenerateOptions {
   std::string tools = {};  // a JSON list of functions in OpenAI's form, which the model may call
 };
 
+/// A picture: a file, or its bytes. JPEG, PNG, WebP or GIF.
+struct Image {
+  std::string file = {};
+  std::vector<std::byte> bytes = {};
+  int tokens = 0;  // 70, 140, 280, 560 or 1120; 0 = what the model was published with
+};
+
 /// One message of a conversation.
 struct Message {
-  std::string role;     // "system", "user", "assistant" or "tool"
-  std::string content;  // a control token spelled out in it stays text
+  std::string role;                // "system", "user", "assistant" or "tool"
+  std::string content;             // a control token spelled out in it stays text
+  std::vector<Image> images = {};  // of a user, shown before the text; decoded when the message is sent
 };
 
 enum class Finish {
@@ -155,7 +170,7 @@ class Stream {
 class Model {
  public:
   /// `name`: a checkpoint folder, or a name in the Hugging Face cache. Reads headers only, which is quick.
-  static Model open(const std::string& name);
+  static Model open(const std::string& name, const OpenOptions& options = {});
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
   ~Model();

@@ -51,8 +51,7 @@ class Backend {
                                                     const DraftOptions& options);
 
   /// A vision tower whose soft rows this backend's batches take. It works between steps on this backend's
-  /// threads; `weights` must outlive it. Throws Error(kOutOfMemory); a backend without towers throws
-  /// Error(kRuntime).
+  /// threads; `weights` must outlive it. Null of a backend without towers. Throws Error(kOutOfMemory).
   virtual std::unique_ptr<Encoder> load_vision(const model::VisionConfig& config,
                                                const model::VisionWeights& weights);
 

@@ -247,15 +247,14 @@ void check_quantised(const std::string& folder, int bits, const Expected& expect
 std::vector<Check> verify_model(const std::string& folder, const VerifyOptions& options) {
   const Expected expected(folder);
   std::vector<Check> checks;
-  check_target(folder, expected, options, checks);
+  if (expected.has("prompt_logits")) check_target(folder, expected, options, checks);
   for (const int bits : {8, 4}) {
     if (expected.has(fmt::format("mlx{}_logits", bits)))
       check_quantised(folder, bits, expected, options, checks);
   }
   if (expected.has("draft_tokens")) check_assistant(folder, expected, options, checks);
   if (expected.has("dflash_rounds")) check_dflash(folder, expected, options, checks);
-  if (expected.has("image_logits")) skip(checks, "image", "this build has no images yet");
-  if (expected.has("video_logits")) skip(checks, "video", "this build has no video yet");
+  check_pictures(folder, expected, options, checks);
   if (expected.has("audio_logits")) skip(checks, "audio", "this build has no audio yet");
   return checks;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "media/worker_program.h"
 #include "session/options.h"
 
 namespace slip::conformance {
@@ -23,10 +24,11 @@ struct Check {
 
 struct VerifyOptions {
   session::BackendOptions backend = {.device = session::DeviceKind::kCpu};  // the CPU, or a GPU
+  media::WorkerCommand media_worker = {};                                   // decodes pictures
   bool on_cpu() const { return backend.device == session::DeviceKind::kCpu; }
 };
 
-/// Takes a model case (expected.json beside target/), a tokenizer case (cases.json beside tokenizer.json) or
+/// Takes a model case (expected.json beside target/; of text, of pictures, or of both), a tokenizer case (cases.json beside tokenizer.json) or
 /// a chat case (cases.json alone). Throws Error(kBadFile) when the folder is none or cannot be read.
 std::vector<Check> verify_case(const std::string& folder, const VerifyOptions& options);
 

@@ -40,6 +40,14 @@ std::vector<float> Expected::floats(const std::string& name) const {
   return tensor::read_vector(tensor);
 }
 
+std::vector<uint8_t> Expected::bytes(const std::string& name) const {
+  const auto& tensor = find(name);
+  if (tensor.dtype() != tensor::DType::kU8) fail_file("{}: {} is not a U8 tensor", file_.path(), name);
+  std::vector<std::byte> scratch;
+  const auto* data = reinterpret_cast<const uint8_t*>(tensor.read(0, tensor.bytes(), scratch));
+  return {data, data + tensor.bytes()};
+}
+
 std::vector<int> Expected::ids(const std::string& name) const {
   const auto& tensor = find(name);
   if (tensor.dtype() != tensor::DType::kI64) fail_file("{}: {} is not an I64 tensor", file_.path(), name);
@@ -119,13 +127,34 @@ void GoldenModel::restart() {
 }
 
 void GoldenModel::feed(std::span<const int> tokens, size_t width) {
-  cache_->reserve(cache_->length() + static_cast<int64_t>(tokens.size()));
-  for (size_t at = 0; at < tokens.size(); at += width) {
-    const size_t count = std::min(width, tokens.size() - at);
+  std::vector<Token> plain;
+  for (const int token : tokens) plain.push_back({.id = token});
+  feed(plain, width);
+}
+
+size_t GoldenModel::rows_from(std::span<const Token> tokens, size_t at, size_t width) {
+  const size_t count = std::min(width, tokens.size() - at);
+  const auto block = static_cast<size_t>(tokens[at + count - 1].block_end);
+  if (block <= at + count) return count;
+  // The last row's block goes on: it comes whole, or not at all.
+  size_t begin = at + count - 1;
+  while (begin > at && static_cast<size_t>(tokens[begin - 1].block_end) == block) --begin;
+  return begin > at ? begin - at : block - at;
+}
+
+void GoldenModel::feed(std::span<const Token> tokens, size_t width) {
+  const int start = cache_->length();
+  cache_->reserve(start + static_cast<int64_t>(tokens.size()));
+  for (size_t at = 0, count = 0; at < tokens.size(); at += count) {
+    count = rows_from(tokens, at, width);
     std::vector<backend::Row> rows(count);
     for (size_t i = 0; i < count; ++i) {
-      rows[i].token = tokens[at + i];
+      const Token& token = tokens[at + i];
+      rows[i].token = token.id;
       rows[i].position = cache_->length() + static_cast<int>(i);
+      rows[i].soft = token.soft;
+      rows[i].soft_row = token.soft_row;
+      if (token.block_end > 0) rows[i].span_end = start + token.block_end;
     }
     kv::Cache* sequences[] = {cache_.get()};
     cache_->stage(static_cast<int>(count));

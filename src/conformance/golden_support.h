@@ -32,6 +32,7 @@ class Expected {
   /// A JSON list of ids; `name` is for the message when it is none.
   std::vector<int> token_list(const nlohmann::json& list, const std::string& name) const;
   std::vector<float> floats(const std::string& name) const;
+  std::vector<uint8_t> bytes(const std::string& name) const;
   std::vector<int> ids(const std::string& name) const;
 
  private:
@@ -54,6 +55,9 @@ int argmax(std::span<const float> row);
 Check compare_drafts(std::string name, std::span<const float> got, std::span<const float> want,
                      const VerifyOptions& options);
 
+/// A centroid head scores some tokens; transformers gives the others the least score minus one.
+void fill_unscored(std::span<float> row);
+
 /// What a device rounds by, relative to the size of a result (reference/sensitivity.h): the CPU as floats do,
 /// a GPU by half the last of 16 or 11 bits of activations (2^-17, 2^-12) besides. `positions`: of angles that
 /// whoever computed the expected results made in floats.
@@ -70,6 +74,14 @@ class GoldenModel {
   void restart();
   /// Appends tokens in steps of at most `width` rows and collects their logits and hidden states.
   void feed(std::span<const int> tokens, size_t width);
+  /// The same with rows of pictures among them. Rows that see each other in both directions stay together.
+  struct Token {
+    int id = 0;
+    const backend::SoftRows* soft = nullptr;
+    int soft_row = 0;
+    int block_end = 0;  // index into the tokens; 0 = causal
+  };
+  void feed(std::span<const Token> tokens, size_t width);
 
   std::span<const float> last_logits() const { return std::span(logits).last(vocab_); }
   size_t max_rows() const { return static_cast<size_t>(backend_->max_rows()); }
@@ -81,6 +93,8 @@ class GoldenModel {
   std::vector<float> taps;    // [tokens fed, taps * h]
 
  private:
+  static size_t rows_from(std::span<const Token> tokens, size_t at, size_t width);
+
   std::unique_ptr<backend::Backend> backend_;
   std::unique_ptr<kv::Cache> cache_;
   size_t vocab_ = 0, hidden_ = 0, tapped_ = 0;
@@ -88,6 +102,10 @@ class GoldenModel {
 
 /// The prompt of the case, every id inside the model's vocabulary.
 std::vector<int> prompt_of(const Expected& expected, const checkpoint::Checkpoint& checkpoint);
+
+/// Pictures and videos of a case: pixels, soft rows, and what the model says behind them.
+void check_pictures(const std::string& folder, const Expected& expected, const VerifyOptions& options,
+                    std::vector<Check>& checks);
 
 /// The drafters of a case, assistant/ and dflash/, beside the target in target/.
 void check_assistant(const std::string& folder, const Expected& expected, const VerifyOptions& options,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "checkpoint/json_text.h"
 #include "hub/download_job.h"
+#include "hub/download_stream.h"
 
 namespace slip::hub {
 namespace {
@@ -29,117 +30,7 @@ constexpr int kMostTries = 5;          // without a new byte
 constexpr int kMostWholeRestarts = 5;  // of a server without ranges
 constexpr int kMostRateWaits = 20;
 constexpr int kSlowShare = 10;  // a connection that gets less than a tenth of the median is replaced
-constexpr size_t kLongestErrorBody = 16384;
 constexpr auto kTurn = milliseconds(50);
-
-/// Why a reply was not taken.
-enum class Fault {
-  kNone,
-  kNoRanges,    // 200 where a part was asked for
-  kWrongRange,  // another part than was asked for
-  kWrongSize,   // the body has another length than the file
-  kStatus,      // an error status
-};
-
-using Jobs = std::vector<std::unique_ptr<DownloadJob>>;
-
-uint64_t unmarked_of(const Jobs& jobs) {
-  uint64_t bytes = 0;
-  for (const auto& job : jobs) bytes += job->unmarked;
-  return bytes;
-}
-
-/// One of the connections: at most one piece and one transfer.
-struct Stream : net::Receiver {
-  DownloadJob* job = nullptr;
-  Piece piece;
-  uint64_t position = 0;
-  const Jobs* all_jobs = nullptr;
-  uint64_t most_unmarked = 0;
-  uint64_t* fetched = nullptr;
-
-  net::HttpClient::Id id = 0;
-  bool running = false, ended = false, paused = false, fresh = false;
-  net::End end;
-  net::Reply reply;
-  Fault fault = Fault::kNone;
-  std::string error_body;
-  net::Url url;
-  std::optional<net::Url> detour;  // where the address redirects this one request
-  int hops = 0;                    // redirects so far
-  int generation = 0;
-  uint64_t start_position = 0;
-  bool asked_range = false;
-
-  int tries = 0, rate_waits = 0;
-  Time due{};           // nothing before it
-  Time sample_start{};  // of the rate
-  uint64_t sample_bytes = 0;
-  double rate = -1;  // bytes a second over the last sample; negative = not known yet
-
-  bool on_head(const net::Reply& head) override;
-  net::Flow on_body(std::span<const std::byte> bytes) override;
-  void on_end(const net::End& how) override {
-    end = how;
-    running = false;
-    ended = true;
-  }
-  Fault check_head() const;
-};
-
-Fault Stream::check_head() const {
-  const std::string* length = reply.find("content-length");
-  const std::string* encoding = reply.find("content-encoding");
-  const bool encoded = encoding != nullptr && *encoding != "identity";
-  // What the reply says its body has; without a word, or where it is compressed, the body itself tells.
-  const auto announces = [&](uint64_t wanted) {
-    return length == nullptr || encoded || parse_number(*length).value_or(wanted + 1) == wanted;
-  };
-  if (reply.status == 206) {
-    const std::string* text = reply.find("content-range");
-    const auto range = text == nullptr ? std::nullopt : parse_content_range(*text);
-    const bool right = asked_range && range && range->begin == position && range->end == piece.end &&
-                       range->total == job->size() && !encoded;
-    if (!right) return Fault::kWrongRange;
-    return announces(piece.end - position) ? Fault::kNone : Fault::kWrongSize;
-  }
-  if (reply.status == 200) {
-    if (asked_range) return Fault::kNoRanges;
-    return announces(job->size()) ? Fault::kNone : Fault::kWrongSize;
-  }
-  return Fault::kStatus;
-}
-
-bool Stream::on_head(const net::Reply& head) {
-  reply = head;
-  fault = check_head();
-  if (fault == Fault::kNone) job->denials = 0;
-  return fault == Fault::kNone || fault == Fault::kStatus;
-}
-
-net::Flow Stream::on_body(std::span<const std::byte> bytes) {
-  if (fault == Fault::kStatus) {
-    const size_t room = kLongestErrorBody - error_body.size();
-    error_body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
-    return error_body.size() < kLongestErrorBody ? net::Flow::kMore : net::Flow::kStop;
-  }
-  if (bytes.size() > piece.end - position) {
-    fault = Fault::kWrongSize;
-    return net::Flow::kStop;
-  }
-  if (unmarked_of(*all_jobs) + bytes.size() > most_unmarked) {
-    paused = true;
-    return net::Flow::kPause;
-  }
-  job->write(position, bytes);
-  const uint64_t from = position;
-  position += bytes.size();
-  sample_bytes += bytes.size();
-  job->unmarked += bytes.size();
-  *fetched += bytes.size();
-  job->received(from, position);
-  return net::Flow::kMore;
-}
 
 class Downloader {
  public:
@@ -158,7 +49,7 @@ class Downloader {
       progress_.push_back({file.repository, file.file.path, file.file.size, 0, false});
     }
     for (int i = 0; i < connections_; ++i) {
-      Stream& stream = *streams_.emplace_back(std::make_unique<Stream>());
+      DownloadStream& stream = *streams_.emplace_back(std::make_unique<DownloadStream>());
       stream.all_jobs = &jobs_;
       stream.most_unmarked = kUnmarkedPerConnection * static_cast<uint64_t>(connections_);
       stream.fetched = &fetched_;
@@ -178,15 +69,15 @@ class Downloader {
     return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->done(); });
   }
   void turn();
-  void assign(Stream& stream);
-  void start(Stream& stream);
-  void handle_end(Stream& stream);
-  void handle_fault(Stream& stream);
-  void handle_status(Stream& stream);
+  void assign(DownloadStream& stream);
+  void start(DownloadStream& stream);
+  void handle_end(DownloadStream& stream);
+  void handle_fault(DownloadStream& stream);
+  void handle_status(DownloadStream& stream);
   void fetch_whole(DownloadJob& job);
-  void retry(Stream& stream, Duration pause, const std::string& why);
-  void finish_piece(Stream& stream);
-  void drop(Stream& stream);
+  void retry(DownloadStream& stream, Duration pause, const std::string& why);
+  void finish_piece(DownloadStream& stream);
+  void drop(DownloadStream& stream);
   void replace_slow();
   void sync_jobs(bool all);
   void resume_paused();
@@ -195,7 +86,7 @@ class Downloader {
   uint64_t ahead() const;
   /// Bytes that are marked now, or will be fetched again.
   static void forget(DownloadJob& job, uint64_t bytes) { job.unmarked -= std::min(bytes, job.unmarked); }
-  [[noreturn]] void give_up(const Stream& stream, const std::string& why);
+  [[noreturn]] void give_up(const DownloadStream& stream, const std::string& why);
 
   Api& api_;
   net::HttpClient& client_;
@@ -203,8 +94,8 @@ class Downloader {
   const int connections_;
   const uint64_t piece_;
   uint64_t fetched_ = 0;
-  Jobs jobs_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  DownloadJobs jobs_;
+  std::vector<std::unique_ptr<DownloadStream>> streams_;
   std::vector<FileProgress> progress_;
   Time last_sync_{}, last_report_{}, last_sample_{};
   std::vector<std::pair<Time, uint64_t>> history_;  // of fetched_, for the rate
@@ -218,7 +109,7 @@ uint64_t Downloader::ahead() const {
   return bytes;
 }
 
-void Downloader::give_up(const Stream& stream, const std::string& why) {
+void Downloader::give_up(const DownloadStream& stream, const std::string& why) {
   const RemoteFile& file = stream.job->wanted().file;
   fail(ErrorKind::kRuntime,
        "{}: {} cannot be downloaded from {}: {}; what came is kept, so run the command again",
@@ -275,7 +166,7 @@ void Downloader::turn() {
   wait();
 }
 
-void Downloader::assign(Stream& stream) {
+void Downloader::assign(DownloadStream& stream) {
   const uint64_t taken = ahead();
   const uint64_t room = taken < kMostAhead ? kMostAhead - taken : 0;
   for (auto& job : jobs_) {
@@ -296,7 +187,7 @@ void Downloader::assign(Stream& stream) {
   }
 }
 
-void Downloader::start(Stream& stream) {
+void Downloader::start(DownloadStream& stream) {
   DownloadJob& job = *stream.job;
   if (!job.address) {
     const net::Url address = api_.locate(job.wanted().repository, job.wanted().commit, job.wanted().file);
@@ -309,7 +200,7 @@ void Downloader::start(Stream& stream) {
   stream.url = stream.detour ? *stream.detour : *job.address;
   stream.detour.reset();
   stream.generation = job.generation;
-  stream.fault = Fault::kNone;
+  stream.fault = ReplyFault::kNone;
   stream.error_body.clear();
   stream.reply = {};
   stream.start_position = stream.position;
@@ -327,12 +218,12 @@ void Downloader::start(Stream& stream) {
   stream.id = client_.start(request, stream);
 }
 
-void Downloader::finish_piece(Stream& stream) {
+void Downloader::finish_piece(DownloadStream& stream) {
   stream.job = nullptr;
 }
 
 /// Gives up what the connection was to fetch; the bytes of a block begun do not count.
-void Downloader::drop(Stream& stream) {
+void Downloader::drop(DownloadStream& stream) {
   if (stream.job == nullptr) return;
   if (stream.running) client_.stop(stream.id);
   stream.running = stream.ended = stream.paused = false;
@@ -344,15 +235,15 @@ void Downloader::drop(Stream& stream) {
   stream.job = nullptr;
 }
 
-void Downloader::handle_end(Stream& stream) {
+void Downloader::handle_end(DownloadStream& stream) {
   stream.ended = false;
   if (stream.job == nullptr) return;
   if (stream.position > stream.start_position) stream.tries = stream.rate_waits = stream.hops = 0;
-  if (stream.position == stream.piece.end && stream.fault == Fault::kNone) return finish_piece(stream);
+  if (stream.position == stream.piece.end && stream.fault == ReplyFault::kNone) return finish_piece(stream);
   handle_fault(stream);
 }
 
-void Downloader::handle_fault(Stream& stream) {
+void Downloader::handle_fault(DownloadStream& stream) {
   DownloadJob& job = *stream.job;
   const auto length = [&] {
     const std::string* text = stream.reply.find("content-length");
@@ -363,19 +254,19 @@ void Downloader::handle_fault(Stream& stream) {
                        stream.asked_range ? stream.piece.end - stream.start_position : job.size());
   };
   switch (stream.fault) {
-    case Fault::kNoRanges: return fetch_whole(job);
-    case Fault::kWrongRange:
+    case ReplyFault::kNoRanges: return fetch_whole(job);
+    case ReplyFault::kWrongRange:
       job.address.reset();
       return retry(stream, kBodyPause, "the reply is another part of the file than was asked for");
-    case Fault::kWrongSize:
+    case ReplyFault::kWrongSize:
       if (++job.wrong_sizes > 1) give_up(stream, length());
       job.address.reset();
       if (stream.asked_range) return retry(stream, kBodyPause, length());
       // What came of it cannot be trusted either.
       drop(stream);
       return job.restart();
-    case Fault::kStatus: return handle_status(stream);
-    case Fault::kNone: break;
+    case ReplyFault::kStatus: return handle_status(stream);
+    case ReplyFault::kNone: break;
   }
   stream.fresh = true;
   using net::Outcome;
@@ -394,7 +285,7 @@ void Downloader::handle_fault(Stream& stream) {
   }
 }
 
-void Downloader::handle_status(Stream& stream) {
+void Downloader::handle_status(DownloadStream& stream) {
   DownloadJob& job = *stream.job;
   const int status = stream.reply.status;
   const Subject subject{job.wanted().repository, job.wanted().commit, job.wanted().file.path};
@@ -459,7 +350,7 @@ void Downloader::fetch_whole(DownloadJob& job) {
   job.whole = true;
 }
 
-void Downloader::retry(Stream& stream, Duration pause, const std::string& why) {
+void Downloader::retry(DownloadStream& stream, Duration pause, const std::string& why) {
   if (++stream.tries > kMostTries) give_up(stream, why);
   stream.due = now() + pause;
   if (stream.tries > 1) {

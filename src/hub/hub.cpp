@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/human.h"
 #include "base/mapped_file.h"
 #include "checkpoint/json_text.h"
 #include "hub/download.h"
@@ -60,11 +61,6 @@ void write_file(const fs::path& path, std::string_view text) {
   if (!file.flush()) fail(ErrorKind::kRuntime, "{}: cannot be written", path.string());
 }
 
-std::string gigabytes(uint64_t bytes) {
-  return bytes < 100'000'000 ? fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6)
-                             : fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
-}
-
 }  // namespace
 
 class Hub::Impl {
@@ -111,9 +107,12 @@ std::string Hub::Impl::repository_for(const ModelName& name, const LocalModel& l
     names.push_back(repository.name());
   }
   const auto similar = similar_names(name.repository, names);
-  fail_file("no model is called {}{}; give user/name, or a name of docs/models.md such as gemma-4-e2b",
-            in_quotes(name.repository),
-            similar.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(similar, " or ")));
+  if (!similar.empty()) {
+    fail_file("no model is called {}; did you mean {}?", in_quotes(name.repository),
+              fmt::join(similar, " or "));
+  }
+  fail_file("no model is called {}; give user/name, or a name of docs/models.md such as gemma-4-e2b",
+            in_quotes(name.repository));
 }
 
 void Hub::Impl::fail_with_suggestions(const Error& error, const std::string& repository) const {
@@ -295,7 +294,7 @@ void Hub::require_disk(const Plan& plan) const {
   fail(ErrorKind::kRuntime,
        "{}: {} are missing of {}, but the disk has only {} left; free some, or set HF_HUB_CACHE "
        "to a folder on a larger disk",
-       plan.cache, gigabytes(needed), plan.model.repository, gigabytes(free_now));
+       plan.cache, bytes_text(needed), plan.model.repository, bytes_text(free_now));
 }
 
 Pulled Hub::pull(const Plan& plan, const PullOptions& options, Listener& listener) {

@@ -18,7 +18,8 @@ using checkpoint::in_quotes;
 constexpr size_t kLongestName = 96;
 constexpr size_t kLongestRevision = 200;
 constexpr size_t kLongestTyped = 1000;
-constexpr size_t kMostShown = 5;
+constexpr size_t kMostShown = 3;
+constexpr size_t kMostFarther = 2;  // steps more than the closest name
 
 // Weights alone; a repository's other files add about 32 MB. Sizes of google's files are exact. Of the 4-bit
 // copies only the first is known exactly.
@@ -375,14 +376,16 @@ std::vector<std::string> similar_names(std::string_view text, std::span<const st
     }
   };
   for (const std::string& other : others) consider(other);
-  for (const NamedModel& model : kModels) {
-    consider(model.name);
-    consider(model.repository);
-  }
+  // Who types an owner gets names with owners, and the other way round: both would be the same model twice.
+  for (const NamedModel& model : kModels) consider(wanted == bare ? model.name : model.repository);
   std::sort(ranked.begin(), ranked.end());
   ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(ranked.size(), kMostShown); ++i) names.push_back(std::get<2>(ranked[i]));
+  for (const auto& [apart, distance, name] : ranked) {
+    const auto& [first_apart, first_distance, first] = ranked.front();
+    if (names.size() == kMostShown || apart != first_apart || distance > first_distance + kMostFarther) break;
+    names.push_back(name);
+  }
   return names;
 }
 

@@ -51,6 +51,8 @@ std::string sentence(const Refusal& refusal, const Limits& limits) {
       return "cannot be decoded, because this system allows its decoder no sandbox (seccomp); allow it, or "
              "send no "
              "pictures";
+    case Fault::kNotFetched:
+      return "could not be fetched from its URL; check the URL, or send the picture's bytes as a data: URL";
     case Fault::kNone:
     case Fault::kCount: break;
   }
@@ -63,6 +65,7 @@ ErrorKind error_kind(Fault fault) {
     case Fault::kBadBase64:
     case Fault::kBadUrl:
     case Fault::kUrlNotAllowed: return ErrorKind::kUsage;
+    case Fault::kNotFetched:
     case Fault::kTooSlow:
     case Fault::kCancelled:
     case Fault::kNoWorker:
@@ -86,6 +89,7 @@ std::string_view openai_code(Fault fault) {
     case Fault::kBadBase64: return "invalid_base64_image";
     case Fault::kBadUrl:
     case Fault::kUrlNotAllowed: return "invalid_image_url";
+    case Fault::kNotFetched: return "failed_to_download_image";
     case Fault::kCutOff:
     case Fault::kDamaged:
     case Fault::kDecoderDied: return "image_parse_error";

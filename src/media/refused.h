@@ -36,6 +36,7 @@ enum class Fault : uint32_t {
   kCancelled,      // by the caller
   kNoWorker,       // ours: the worker program is missing or of another version
   kNoSandbox,      // ours: the system refuses the worker's sandbox
+  kNotFetched,     // its URL leads to no answer, to an error, or to one that takes too long
   kCount,          // one past the last
 };
 

@@ -23,6 +23,9 @@ class Assistant {
             const model::Config& target, const model::Weights& target_weights)
       : config_(config), weights_(weights), target_(target), target_weights_(target_weights) {}
 
+  /// Called with every product, for sensitivity.h.
+  void disturb(Disturb how) { tables_.disturb = std::move(how); }
+
   /// hidden: the input of the next step. logits: -infinity for tokens a centroid head did not score.
   Result step(const Sequence& target, const AssistantStep& step);
 

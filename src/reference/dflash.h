@@ -15,6 +15,9 @@ class Dflash {
   Dflash(const model::DflashConfig& config, const model::DflashWeights& weights, const model::Weights& target)
       : config_(config), weights_(weights), target_(target) {}
 
+  /// Called with every product, for sensitivity.h.
+  void disturb(Disturb how) { tables_.disturb = std::move(how); }
+
   /// Appends positions to the context, one per row of taps: [taps * hidden], in the order of config.taps.
   void extend(Sequence& context, const std::vector<Row>& taps);
   /// Logits of the rows after the anchor: [rows - 1][vocab].

@@ -159,6 +159,7 @@ Row Tables::multiply(const model::Matrix& matrix, const Row& x, int64_t first_ro
     const float* row = &table[(static_cast<size_t>(first_row) + r) * x.size()];
     y[r] = dot(factors, row, x.size());
   }
+  if (disturb) disturb(y);
   return y;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -50,6 +51,9 @@ Row read_row(const model::Matrix& matrix, int64_t row);
 enum class ActivationRounding { kNone, kBits8, kBits16 };
 void round_activations(Row& row, ActivationRounding rounding);
 
+/// Changes a result as the rounding of another executor would (sensitivity.h).
+using Disturb = std::function<void(std::vector<float>&)>;
+
 /// Matrices as floats, widened once. A matrix is known by its address, so it must stay where it is.
 class Tables {
  public:
@@ -57,6 +61,7 @@ class Tables {
   Row multiply(const model::Matrix& matrix, const Row& x, int64_t first_row = 0, int64_t rows = -1);
 
   ActivationRounding rounding = ActivationRounding::kNone;  // of x, where the matrix is affine
+  Disturb disturb;                                          // called with every product
 
  private:
   std::map<const model::Matrix*, std::vector<float>> tables_;  // row major

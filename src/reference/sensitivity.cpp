@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
 #include "base/noise.h"
 
 namespace slip::reference {
@@ -98,6 +99,26 @@ Allowed allowed_error(const model::Program& program, std::span<const int> tokens
     allowed.hidden = std::max(allowed.hidden, relative_error(moved.hidden, exact.hidden));
   }
   return {kMargin * allowed.logits, kMargin * allowed.hidden};
+}
+
+double allowed_error(const std::function<std::vector<float>(const Disturb&)>& run, double noise) {
+  const std::vector<float> exact = run({});
+  double allowed = 0;
+  for (int i = 1; i <= kProbes; ++i) {
+    uint64_t count = 0;
+    const uint64_t key = noise_key(static_cast<uint64_t>(i), 2);
+    const std::vector<float> moved =
+        run([&](std::vector<float>& field) { add_noise(field, noise, key, count); });
+    SLIP_CHECK(moved.size() == exact.size());
+    std::vector<float> got, want;
+    for (size_t j = 0; j < exact.size(); ++j) {
+      if (!std::isfinite(moved[j]) || !std::isfinite(exact[j])) continue;
+      got.push_back(moved[j]);
+      want.push_back(exact[j]);
+    }
+    allowed = std::max(allowed, relative_error(got, want));
+  }
+  return kMargin * allowed;
 }
 
 std::vector<double> allowed_phase_errors(const model::Program& program, std::span<const int> tokens,

@@ -56,6 +56,10 @@ std::vector<double> allowed_phase_errors(const model::Program& program, std::spa
 /// all before the first whose closest choice is closer than the noise moves it. All of them without experts.
 size_t clear_tokens(const model::Program& program, std::span<const int> tokens, const Probe& probe);
 
+/// The same of a network that is no Program, such as a drafter: `run` computes what is judged, and passes its products
+/// through the function it is given. Infinite scores, of tokens that were left out, do not count.
+double allowed_error(const std::function<std::vector<float>(const Disturb&)>& run, double noise);
+
 /// Of a stored key or value beyond its rounding, over the root mean square of its vector (follow.h): what the
 /// logits are allowed, as errors only grow on the way to them, times 4, as one value may have four times the
 /// share of the average.

@@ -131,6 +131,9 @@ void Sampler::penalise(const Context& context, const Options& options) {
   seen_.clear();
   const auto count = [&](int id, int more) {
     SLIP_CHECK(id >= 0 && id < vocab_);
+    for (const int placeholder : options.placeholders) {
+      if (id == placeholder) return;
+    }
     int& occurrences = counts_[static_cast<size_t>(id)];
     if (occurrences == 0) {
       occurrences = 1;

@@ -56,6 +56,7 @@ MemoryPlan plan_memory(const checkpoint::Checkpoint& checkpoint, const session::
   const size_t available = wish.free_bytes > 0 ? wish.free_bytes
                            : plan.cuda         ? on_gpu
                                                : session::memory_info().available;
+  const size_t held = model + (plan.cuda ? 0 : wish.tower);
   const auto cache_of = [&](int64_t context) {
     const size_t drafters = wish.drafters.sequence_at ? wish.drafters.sequence_at(context) : 0;
     return needed(context) - needed(0) + drafters;
@@ -65,7 +66,7 @@ MemoryPlan plan_memory(const checkpoint::Checkpoint& checkpoint, const session::
   plan.first_bytes = std::max(0.0, static_cast<double>(cache_of(probe)) - plan.token_bytes * probe);
 
   const auto share = static_cast<size_t>(static_cast<double>(available) * kShare);
-  plan.cache_bytes = wish.cache_bytes > 0 ? wish.cache_bytes : share > model ? share - model : 0;
+  plan.cache_bytes = wish.cache_bytes > 0 ? wish.cache_bytes : share > held ? share - held : 0;
   if (available == 0 && wish.cache_bytes == 0)
     plan.cache_bytes = ~size_t{0};  // unknown: whatever the system gives
   const auto fits = [&](int context) { return cache_of(context) <= plan.cache_bytes; };

@@ -28,6 +28,7 @@ struct MemoryWish {
   int context = 0;         // 0 = the largest of 32k to 256k that fits
   size_t cache_bytes = 0;  // 0 = nine tenths of what is free
   session::DraftMemory drafters = {};
+  size_t tower = 0;       // of a vision tower on the CPU, for which the caches leave room
   size_t free_bytes = 0;  // 0 = ask the machine
 };
 

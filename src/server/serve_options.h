@@ -14,6 +14,7 @@ namespace slip::server {
 struct ServeOptions {
   // The model.
   std::string model;  // empty: the demonstration model
+  bool pull = false;  // download it when it is not here
   session::BackendOptions backend = {};
   session::DraftOptions draft = {};
   int context = 0;          // 0 = the largest of 32k to 256k that fits

@@ -18,6 +18,8 @@ namespace {
 
 using checkpoint::DraftKind;
 
+constexpr size_t kLookupBytes = 24;  // per token of a text that is looked up in (speculate/suffix.h)
+
 /// 0 = as stored. A drafter as coarse as its target: of 4 bits beside 4, of 8 beside more, as it is beside
 /// floats.
 int bits_for(const DraftOptions& options, const checkpoint::Checkpoint& target) {
@@ -150,7 +152,7 @@ DraftMemory draft_memory(const Drafters& drafters) {
   }
   memory.sequence_at = [cache, suffix = drafters.suffix](int64_t tokens) {
     size_t bytes = cache ? cache->bytes_at(tokens) : 0;
-    if (suffix) bytes += 2 * speculate::PlaceChain::bytes_at(static_cast<int>(tokens));
+    if (suffix) bytes += kLookupBytes * static_cast<size_t>(tokens);
     return bytes;
   };
   return memory;
@@ -174,7 +176,7 @@ void load_drafters(Drafters& drafters, const DraftOptions& options, backend::Bac
     kinds.push_back(std::make_unique<speculate::DflashDrafter>(*drafters.dflash_network));
   }
   if (options.kind == Drafting::kAuto || options.kind == Drafting::kSuffix)
-    kinds.push_back(std::make_unique<speculate::SuffixDrafter>());
+    kinds.push_back(std::make_unique<speculate::SuffixDrafter>(backend.config().placeholder_ids));
   drafters.speculator = std::make_unique<speculate::Speculator>(
       std::move(kinds), backend.config().vocab, speculate::DepthOptions{.fixed = options.depth});
 }

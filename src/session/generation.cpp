@@ -26,6 +26,20 @@ std::unique_ptr<engine::ReplyStream> reply_stream(const GenerationSource& source
   return engine::decoded_text(*source.tokenizer, {.skip_specials = form == ReplyForm::kText});
 }
 
+// Where a later prompt may begin to differ: behind the first turn, which holds the system's words and tools, and before
+// the last two.
+std::vector<int> ends_of_turns(const std::vector<int>& prompt, const text::Tokenizer* tokenizer) {
+  std::vector<int> starts;
+  const auto turn = tokenizer == nullptr ? std::nullopt : tokenizer->id_of(text::mark::kTurn);
+  if (!turn) return starts;
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    if (prompt[i] == *turn) starts.push_back(static_cast<int>(i));
+  }
+  if (!starts.empty()) starts.erase(starts.begin());
+  if (starts.size() > 3) starts.erase(starts.begin() + 1, starts.end() - 2);
+  return starts;
+}
+
 int placeholder_of(const model::Config& config) {
   return config.placeholder_ids.empty() ? config.pad_id : config.placeholder_ids.front();
 }
@@ -74,7 +88,9 @@ engine::Request make_request(const GenerationSource& source, const Prompt& promp
   engine::Request request;
   prompt.fill(request, placeholder_of(config));
   request.salt = generation.salt;
+  request.boundaries = ends_of_turns(request.prompt, source.tokenizer);
   request.sampling = resolve_sampling(generation.sampling, source.checkpoint.generation, config.vocab);
+  request.sampling.placeholders = config.placeholder_ids;
   request.sampling.seed += static_cast<uint64_t>(generation.choice);
   request.choice = generation.choice;
   request.max_tokens = generation.max_tokens > 0 ? generation.max_tokens : kDefaultMaxTokens;

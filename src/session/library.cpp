@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <deque>
+#include <utility>
 
 #include "base/error.h"
+#include "media/media_file.h"
 #include "session/build_info.h"
 #include "session/delta_queue.h"
 #include "session/model.h"
@@ -86,8 +88,29 @@ session::LoadOptions load_options_of(const LoadOptions& options) {
     const auto available = static_cast<double>(session::memory_info().available);
     load.engine.cache_bytes = available > 0 ? static_cast<size_t>(available * kCacheShare) : ~size_t{0};
   }
+  load.picture_tokens = options.image_tokens;
   load.progress = options.progress;
   return load;
+}
+
+text::Turn turn_of(const Message& message) {
+  using Kind = text::ContentPart::Kind;
+  text::Turn turn{text::role_of(message.role), message.content};
+  if (message.images.empty()) return turn;
+  if (turn.role != text::Role::kUser)
+    fail_usage("a message of the role {} cannot hold pictures; put them into a user's", message.role);
+  turn.parts.assign(message.images.size(), {Kind::kImage, {}});
+  turn.parts.push_back({Kind::kText, std::exchange(turn.text, {})});
+  return turn;
+}
+
+session::Picture look(const session::Model& model, const Image& image) {
+  session::PictureOptions options;
+  if (image.tokens != 0) options.soft_tokens = image.tokens;
+  if (image.file.empty()) return model.look({.name = "a picture", .bytes = image.bytes}, options);
+  const session::Vision* vision = model.vision();
+  const media::Limits limits = vision == nullptr ? media::Limits{} : vision->limits();
+  return model.look({.name = image.file, .bytes = media::read_media_file(image.file, limits)}, options);
 }
 
 }  // namespace
@@ -172,9 +195,9 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
-Model Model::open(const std::string& name) {
+Model Model::open(const std::string& name, const OpenOptions& options) {
   auto impl = std::make_shared<Impl>();
-  impl->model = session::Model::open(name);
+  impl->model = session::Model::open(name, {.vision = {.decoder = {.worker = {.program = options.media_worker}}}});
   return Model(std::move(impl));
 }
 
@@ -208,9 +231,12 @@ Stream Model::generate(std::string_view message, const GenerateOptions& options)
 
 Stream Model::chat(const std::vector<Message>& messages, const GenerateOptions& options) {
   text::Conversation conversation{{}, text::parse_tools(options.tools)};
-  for (const Message& message : messages)
-    conversation.turns.push_back({text::role_of(message.role), message.content});
-  return start(impl_->loaded().prompt(conversation, {.thinking = options.thinking}), generation_of(options));
+  std::vector<session::Picture> pictures;
+  for (const Message& message : messages) {
+    conversation.turns.push_back(turn_of(message));
+    for (const Image& image : message.images) pictures.push_back(look(impl_->loaded(), image));
+  }
+  return start(impl_->loaded().prompt(conversation, {.thinking = options.thinking}, pictures), generation_of(options));
 }
 
 Stream Model::chat_json(std::string_view messages, const GenerateOptions& options) {
@@ -219,7 +245,7 @@ Stream Model::chat_json(std::string_view messages, const GenerateOptions& option
   for (const text::Turn& turn : conversation.turns) {
     for (const text::ContentPart& part : turn.parts) {
       if (part.kind != text::ContentPart::Kind::kText)
-        fail_usage("messages: this build has no images, audio or video yet; send text alone");
+        fail_usage("messages: a list in JSON holds text alone here; chat() takes pictures");
     }
   }
   return start(impl_->loaded().prompt(conversation, {.thinking = options.thinking}), generation_of(options));

@@ -219,6 +219,15 @@ std::vector<std::string> Model::drafter_failures() {
   return failures;
 }
 
+int64_t Model::cache_pages() const {
+  const size_t budget = engine_->load().cache_bytes;
+  if (budget == ~size_t{0}) return 0;
+  // Windows of sliding layers are shared out over a long text.
+  const int64_t pages = std::max(kv::pages_for(engine_->context()), int64_t{1});
+  const size_t each = backend_->kv_layout().bytes_at(pages * kv::kPagePositions) / static_cast<size_t>(pages);
+  return each == 0 ? 0 : static_cast<int64_t>(budget / each);
+}
+
 const char* Model::kv_text() const {
   return backend_->kv_layout().storage() == kv::Storage::kBf16 ? "bf16" : "f32";
 }

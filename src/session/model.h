@@ -107,6 +107,8 @@ class Model {
   std::string device_text() const;
   /// "mtp (gemma-4-E2B-it-assistant, ...) and suffix, depth by measurement".
   const std::string& drafting_text() const { return drafters_->description; }
+  /// How many pages of kv::kPagePositions tokens the caches hold together, about; 0 = nobody bounded them.
+  int64_t cache_pages() const;
   /// "bf16": how keys and values are stored.
   const char* kv_text() const;
   /// Where the drafters' files were found.

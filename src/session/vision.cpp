@@ -2,9 +2,11 @@
 
 #include <chrono>
 
+#include "backend/cpu/dot_rows.h"
 #include "base/error.h"
 #include "media/picture_size.h"
 #include "session/media_key.h"
+#include "session/tower.h"
 
 namespace slip::session {
 namespace {
@@ -79,8 +81,22 @@ void Vision::want(const kv::MediaKey& key) {
   wanted_.push_back(std::move(rows));
 }
 
+size_t Vision::needed_bytes(int soft_tokens) const {
+  const model::VisionConfig& config = part_.config;
+  const auto d = static_cast<size_t>(config.hidden), values = static_cast<size_t>(config.patch_values());
+  const auto heads = static_cast<size_t>(config.q_size()), inner = static_cast<size_t>(config.intermediate);
+  const size_t layer = 4 * d * heads + 3 * d * inner;
+  const size_t weights =
+      d * values + static_cast<size_t>(config.layers) * layer + static_cast<size_t>(config.text_hidden) * d;
+  // A patch as it came, its stream, and its query, key and value.
+  const size_t patch = sizeof(float) * (values + d + 3 * heads);
+  const size_t patches =
+      static_cast<size_t>(soft_tokens) * static_cast<size_t>(config.patches_per_soft_row());
+  return weights * (backend::cpu::has_bf16_dot() ? 2 : 4) + patches * patch;
+}
+
 void Vision::load(backend::Backend& backend) {
-  if (encoder_ == nullptr) encoder_ = backend.load_vision(part_.config, part_.weights);
+  if (encoder_ == nullptr) encoder_ = load_tower(backend, part_.config, part_.weights);
 }
 
 std::shared_ptr<PictureRows> Vision::next() {

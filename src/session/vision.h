@@ -73,6 +73,8 @@ class Vision {
   /// The next part of the work, at most `seconds` of it as far as that can be foreseen. True while there is more.
   bool run_slice(backend::Backend& backend, double seconds);
 
+  /// Memory the tower will take, for pictures of so many soft tokens; an estimate from its shape.
+  size_t needed_bytes(int soft_tokens) const;
   /// Weights and workspace of the tower; 0 while it is not loaded.
   size_t resident_bytes() const { return encoder_ ? encoder_->resident_bytes() : 0; }
 

@@ -43,8 +43,10 @@ void SuffixDrafter::begin(const SequenceView& view) {
 }
 
 // Only places with a successor are added: there must be something to copy.
-void SuffixDrafter::catch_up(Text& text, std::span<const int> tokens) {
+void SuffixDrafter::catch_up(Text& text, std::span<const int> tokens) const {
   for (const int end = static_cast<int>(tokens.size()) - 1; text.added < end; ++text.added) {
+    const auto at = static_cast<size_t>(text.added);
+    if (!is_text(tokens[at]) || !is_text(tokens[at + 1])) continue;
     text.few.add(tokens, text.added);
     text.many.add(tokens, text.added);
   }
@@ -57,7 +59,7 @@ void SuffixDrafter::committed(const SequenceView& view, const Pass&) {
 
 // The longest earlier place of `tokens` that ends as `tail` does.
 SuffixDrafter::Match SuffixDrafter::longest(const PlaceChain& chain, std::span<const int> tokens,
-                                            std::span<const int> tail) {
+                                            std::span<const int> tail) const {
   Match best;
   if (tail.size() <= static_cast<size_t>(chain.length())) return best;
   int place = chain.newest(tail.last(static_cast<size_t>(chain.length())));
@@ -66,7 +68,7 @@ SuffixDrafter::Match SuffixDrafter::longest(const PlaceChain& chain, std::span<c
     const int* here = tail.data() + tail.size() - 1;
     const int* there = tokens.data() + place;
     int length = 0;
-    while (length < most && here[-length] == there[-length]) ++length;
+    while (length < most && here[-length] == there[-length] && is_text(here[-length])) ++length;
     if (length >= chain.length() && length > best.length) best = {place, length};
     place = chain.before(place);
   }
@@ -94,7 +96,11 @@ void SuffixDrafter::propose(Proposal& proposal) const {
   if (match.length == 0) match = longest(text->second.few, tokens, tail);
   if (match.length < kLeastMatch) return;
   proposal.match = match.length;
-  for (int i = 1; i <= proposal.depth; ++i) drafts.push_back(token(static_cast<size_t>(match.place + i)));
+  for (int i = 1; i <= proposal.depth; ++i) {
+    const int copied = token(static_cast<size_t>(match.place + i));
+    if (!is_text(copied)) break;
+    drafts.push_back(copied);
+  }
 }
 
 }  // namespace slip::speculate

@@ -10,9 +10,11 @@
 // at most kMostVisits * kLongestMatch tokens.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "speculate/drafter.h"
@@ -48,6 +50,9 @@ class SuffixDrafter final : public Drafter {
   static constexpr int kLongestMatch = 64;  // longer ones are as good
   static constexpr int kMostVisits = 64;
 
+  /// `placeholders` stand for pictures and sounds and are no text: they match nothing, and nothing copies them.
+  explicit SuffixDrafter(std::vector<int> placeholders = {}) : placeholders_(std::move(placeholders)) {}
+
   const char* name() const override { return "suffix"; }
   Effort effort() const override { return Effort::kLookup; }
   int most_drafts() const override { return kMostDepth; }
@@ -67,10 +72,14 @@ class SuffixDrafter final : public Drafter {
     int length = 0;
   };
 
-  static void catch_up(Text& text, std::span<const int> tokens);
-  static Match longest(const PlaceChain& chain, std::span<const int> tokens, std::span<const int> tail);
+  bool is_text(int token) const {
+    return std::find(placeholders_.begin(), placeholders_.end(), token) == placeholders_.end();
+  }
+  void catch_up(Text& text, std::span<const int> tokens) const;
+  Match longest(const PlaceChain& chain, std::span<const int> tokens, std::span<const int> tail) const;
   void propose(Proposal& proposal) const;
 
+  const std::vector<int> placeholders_;
   std::unordered_map<uint64_t, Text> texts_;
 };
 

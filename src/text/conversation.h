@@ -21,6 +21,7 @@ struct ContentPart {
   enum class Kind { kText, kImage, kAudio, kVideo };
   Kind kind = Kind::kText;
   std::string text = {};
+  int media = 0;  // of another kind: which of those that came with the conversation, for whoever keeps them
 };
 
 struct ToolCall {

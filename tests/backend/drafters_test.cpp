@@ -14,7 +14,8 @@
 #include "reference/assistant.h"
 #include "reference/dflash.h"
 #include "reference/golden.h"
-#include "support/draft_fixture.h"
+#include "reference/sensitivity.h"
+#include "support/drafted_steps.h"
 #include "synth/synthetic.h"
 
 namespace slip::backend::cpu {
@@ -26,6 +27,12 @@ using test::TargetText;
 using test::token_at;
 
 using reference::Row;
+
+Row joined(const std::vector<Row>& rows) {
+  Row all;
+  for (const Row& row : rows) all.insert(all.end(), row.begin(), row.end());
+  return all;
+}
 
 std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target, ActivationMode mode,
                                      kv::Storage storage) {
@@ -50,38 +57,38 @@ TEST_P(AssistantOfShape, FollowsTheReferenceThroughAChainOfSteps) {
   const auto assistant =
       backend->load_assistant(pair.assistant->config, pair.assistant->weights, {.max_rows = 3});
 
-  test::TargetRun run(*pair.target);
-  std::vector<int> tokens;
-  for (int i = 0; i < 300; ++i) tokens.push_back(token_at(pair.target->config, 5, i));
-  run.feed(tokens);
-  reference::Assistant reference(pair.assistant->config, pair.assistant->weights, pair.target->config,
-                                 pair.target->weights);
-  std::vector<float> hidden = text.hidden;
+  // The backend goes from its own states; the reference then takes the same steps, and again while disturbed.
+  const auto& config = pair.assistant->config;
+  const auto vocab = static_cast<size_t>(config.text.vocab), width = text.hidden.size();
+  std::vector<reference::AssistantStep> steps;
+  std::vector<float> hidden = text.hidden, logits, hiddens;
   int token = 17;
   for (int step = 0; step < 3; ++step) {
     const AssistantRow row = row_for(text, hidden.data(), token);
     const Output out = assistant->step({&row, 1});
-    const auto want = reference.step(
-        run.sequence, {.token = token, .hidden = hidden, .position = row.position, .keys = row.keys});
-    double worst = 0, size = 0;
-    int scored = 0;
-    for (size_t i = 0; i < want.logits.size(); ++i) {
-      ASSERT_EQ(std::isfinite(out.logits[i]), std::isfinite(want.logits[i])) << "token " << i;
-      if (!std::isfinite(want.logits[i])) continue;
-      ++scored;
-      worst = std::max(worst, std::abs(static_cast<double>(out.logits[i]) - want.logits[i]));
-      size = std::max(size, std::abs(static_cast<double>(want.logits[i])));
-    }
-    EXPECT_LT(worst, 2e-4 * size) << "step " << step;
-    EXPECT_LT(test::largest_error(Row(out.hidden, out.hidden + want.hidden.size()), want.hidden),
-              1e-3 * size);
-    const auto& config = pair.assistant->config;
-    EXPECT_EQ(scored, config.centroids == 0 ? config.text.vocab
-                                            : config.text.vocab / config.centroids * config.kept_centroids);
-    // Both go on from our own state: the reference's would drift by its rounding.
-    hidden.assign(out.hidden, out.hidden + want.hidden.size());
-    token = static_cast<int>(std::max_element(out.logits, out.logits + config.text.vocab) - out.logits);
+    steps.push_back({.token = token, .hidden = hidden, .position = row.position, .keys = row.keys});
+    logits.insert(logits.end(), out.logits, out.logits + vocab);
+    hidden.assign(out.hidden, out.hidden + width);
+    hiddens.insert(hiddens.end(), hidden.begin(), hidden.end());
+    token = static_cast<int>(std::max_element(out.logits, out.logits + vocab) - out.logits);
   }
+  const test::DraftedSteps drafted(pair, steps);
+  const double noise = reference::float_noise(pair.target->config, 300);
+  const std::vector<float> want = drafted.logits({});
+  std::vector<float> scored, expected;
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(std::isfinite(logits[i]), std::isfinite(want[i])) << "token " << i % vocab;
+    if (!std::isfinite(want[i])) continue;
+    scored.push_back(logits[i]);
+    expected.push_back(want[i]);
+  }
+  EXPECT_LT(reference::relative_error(scored, expected),
+            reference::allowed_error([&](const auto& disturb) { return drafted.logits(disturb); }, noise));
+  EXPECT_LT(reference::relative_error(hiddens, drafted.hidden({})),
+            reference::allowed_error([&](const auto& disturb) { return drafted.hidden(disturb); }, noise));
+  EXPECT_EQ(static_cast<int>(scored.size()),
+            3 * (config.centroids == 0 ? config.text.vocab
+                                       : config.text.vocab / config.centroids * config.kept_centroids));
 }
 
 TEST_P(AssistantOfShape, GivesARowTheSameBitsAloneAndInARaggedBatch) {
@@ -170,25 +177,27 @@ TEST(CpuBlockDrafter, FollowsTheReferenceOnSlidingAndFullLayersForEveryLengthOfB
   const auto drafter = backend->load_dflash(pair.dflash->config, pair.dflash->weights, {});
   const Context context(*drafter, text, {13, 1, 7});
 
-  test::TargetRun run(*pair.target);
   std::vector<int> tokens;
   for (int i = 0; i < 21; ++i) tokens.push_back(token_at(pair.target->config, 3, i));
-  run.feed(tokens);
-  reference::Dflash reference(pair.dflash->config, pair.dflash->weights, pair.target->weights);
-  reference::Sequence reference_context;
-  reference.extend(reference_context, run.taps(pair.dflash->config.taps, 0));
-
+  const auto blocks = [&](int rows, const reference::Disturb& disturb) {
+    test::TargetRun run(*pair.target, disturb);
+    run.feed(tokens);
+    reference::Dflash reference(pair.dflash->config, pair.dflash->weights, pair.target->weights);
+    reference.disturb(disturb);
+    reference::Sequence reference_context;
+    reference.extend(reference_context, run.taps(pair.dflash->config.taps, 0));
+    return joined(reference.run_block(reference_context, 7, rows));
+  };
+  const double noise = reference::float_noise(pair.target->config, 21 + pair.dflash->config.block);
   for (int rows = 2; rows <= pair.dflash->config.block; ++rows) {
     const Block block{context.cache.get(), 7, rows};
     const Output out = drafter->run({&block, 1});
     EXPECT_EQ(context.cache->length(), 21);
-    const std::vector<Row> want = reference.run_block(reference_context, 7, rows);
+    const Row want = blocks(rows, {});
     ASSERT_EQ(out.rows, rows - 1);
-    for (size_t j = 0; j < want.size(); ++j) {
-      const float* got = out.logits + j * want[j].size();
-      EXPECT_LT(test::largest_error(Row(got, got + want[j].size()), want[j]), 1e-3)
-          << rows << " rows, row " << j;
-    }
+    EXPECT_LT(reference::relative_error(std::span(out.logits, want.size()), want),
+              reference::allowed_error([&](const auto& disturb) { return blocks(rows, disturb); }, noise))
+        << rows << " rows";
   }
 }
 
@@ -225,17 +234,15 @@ TEST(Taps, AreTheLayersOutputsOfEveryRowAndChangeNoBit) {
       const TargetText text(*backend, 8, 40, 2, 17);
       EXPECT_EQ(text.hidden, untapped.hidden);
 
-      test::TargetRun run(*pair.target);
       std::vector<int> tokens;
       for (int i = 0; i < 40; ++i) tokens.push_back(token_at(pair.target->config, 8, i));
-      run.feed(tokens);
-      const std::vector<Row> want = run.taps(layers, 0);
-      const size_t width = want[0].size();
-      ASSERT_EQ(text.taps.size(), want.size() * width);
-      for (size_t i = 0; i < want.size(); ++i) {
-        const float* got = text.taps.data() + i * width;
-        EXPECT_LT(test::largest_error(Row(got, got + width), want[i]), 2e-3) << "row " << i;
-      }
+      const auto tapped = [&](const reference::Disturb& disturb) {
+        test::TargetRun run(*pair.target, disturb);
+        run.feed(tokens);
+        return joined(run.taps(layers, 0));
+      };
+      EXPECT_LT(reference::relative_error(text.taps, tapped({})),
+                reference::allowed_error(tapped, reference::float_noise(pair.target->config, 40)));
     }
   }
 }

@@ -95,6 +95,14 @@ TEST_F(Demonstration, talks_about_a_picture) {
   EXPECT_NE(result.out.find("three shapes"), std::string::npos) << result.out;
 }
 
+TEST_F(Demonstration, is_in_good_health) {
+  const Result result = test::run({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_NE(result.out.find("the same with drafts and without"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("red"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("blue"), std::string::npos) << result.out;
+}
+
 TEST_F(Demonstration, names_a_picture_that_it_cannot_read) {
   const test::TemporaryFolder folder;
   test::write_file(folder.path("page.png"), "<!DOCTYPE html><html></html>");

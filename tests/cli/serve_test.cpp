@@ -52,7 +52,7 @@ TEST(ServeFlags, times_are_seconds_and_sizes_have_units) {
 }
 
 TEST(ServeHelp, fits_a_screen_per_topic) {
-  for (const std::string topic : {"", "model", "network", "limits", "running"}) {
+  for (const std::string topic : {"", "model", "network", "limits", "images", "running"}) {
     std::vector<std::string> args{"serve", "--help"};
     if (!topic.empty()) args.push_back(topic);
     const test::Result result = test::run(args);

@@ -9,7 +9,8 @@ namespace slip::conformance {
 namespace {
 
 void expect_all_pass(const std::string& folder) {
-  const auto checks = verify_case(folder, {.backend = {.device = session::DeviceKind::kCpu, .threads = 2}});
+  const auto checks = verify_case(folder, {.backend = {.device = session::DeviceKind::kCpu, .threads = 2},
+                                           .media_worker = {SLIP_PROGRAM, {"--media-worker"}}});
   int passed = 0;
   for (const Check& check : checks) {
     EXPECT_NE(check.result, Check::Result::kFail)

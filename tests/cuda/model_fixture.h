@@ -1,11 +1,13 @@
 // A model on the GPU, and sequences fed with their own token streams.
 #pragma once
 
+#include <cmath>
 #include <string>
 
 #include "backend/cuda/cuda_backend.h"
 #include "base/noise.h"
 #include "cuda/gpu_fixture.h"
+#include "reference/sensitivity.h"
 #include "support/compare.h"
 #include "synth/synthetic.h"
 
@@ -23,6 +25,16 @@ inline backend::cuda::CudaOptions cuda_options(int max_rows, kv::Storage storage
   options.max_rows = max_rows;
   options.kv_storage = storage;
   return options;
+}
+
+/// What the device rounds by (reference/sensitivity.h): sums of floats, angles of floats, and the values of rows that
+/// are cut to 16 bits, or to 11 (backend/cuda/device_weights.cpp).
+inline double device_noise(const model::Config& config, int bits, int positions) {
+  return reference::float_noise(config, positions) + std::ldexp(1.0, -bits - 1);
+}
+/// Bits of a row's values where it meets codes of `weight_bits`.
+inline int row_bits(const model::Config& config, int weight_bits) {
+  return config.experts == 0 && weight_bits < 16 ? 11 : 16;
 }
 
 class Harness {
@@ -50,6 +62,12 @@ class Harness {
   int token(uint64_t seed, int position) const {
     return static_cast<int>(keyed_bits(seed, static_cast<uint64_t>(position)) %
                             static_cast<uint64_t>(checkpoint_.config.vocab));
+  }
+
+  std::vector<int> tokens(uint64_t seed, size_t count) const {
+    std::vector<int> all(count);
+    for (size_t i = 0; i < count; ++i) all[i] = token(seed, static_cast<int>(i));
+    return all;
   }
 
   struct Part {

@@ -20,6 +20,11 @@ expect 'tokens in' "$answers"
 both=$("$folder/build/batch" "$model" 'Tell me a story about a fox.' 'Tell me a story about a hen.')
 expect 'a fox.' "$both"
 expect 'a hen.' "$both"
+# A picture is decoded by the installed worker, and what is none is refused by name.
+seen=$("$folder/build/look" "$model" "$source/examples/shapes.png")
+expect 'red circle' "$seen"
+if wrong=$("$folder/build/look" "$model" "$source/examples/look.cpp" 2>&1); then echo "a program was seen as a picture"; exit 1; fi
+expect 'look.cpp: is no picture' "$wrong"
 # A wrong model is a sentence and an exit code.
 if wrong=$("$folder/build/hello" "$folder/nowhere" 2>&1); then echo "a missing model was accepted"; exit 1; fi
 expect 'nowhere' "$wrong"

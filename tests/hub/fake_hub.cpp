@@ -412,6 +412,7 @@ FakeRepository* FakeHub::find_repository(const std::string& name, const std::str
     refused = refusal(401, "", "Invalid username or password.");
     return nullptr;
   }
+  if (const auto old = old_.find(name + "@" + revision); old != old_.end()) return &old->second;
   if (!at->second.branches.contains(revision) && revision != at->second.commit) {
     refused = refusal(404, "RevisionNotFound", "Invalid rev id: " + revision);
     return nullptr;
@@ -533,16 +534,18 @@ FakeReply FakeHub::reply_of_storage(const FakeRequest& request) {
     reply.become(403, "Auth failed: invalid range");
     return reply;
   }
-  for (auto& [name, repository] : repositories_) {
-    for (auto& [path, file] : repository.files) {
-      if (file.etag != etag || !file.large) continue;
-      FakeReply reply;
-      reply.file = &file;
-      reply.set("Content-Type", "application/octet-stream");
-      reply.set("Accept-Ranges", "bytes");
-      reply.set("ETag", "\"" + etag + "\"");
-      apply_range(request, reply);
-      return reply;
+  for (auto* repositories : {&repositories_, &old_}) {
+    for (auto& [name, repository] : *repositories) {
+      for (auto& [path, file] : repository.files) {
+        if (file.etag != etag || !file.large) continue;
+        FakeReply reply;
+        reply.file = &file;
+        reply.set("Content-Type", "application/octet-stream");
+        reply.set("Accept-Ranges", "bytes");
+        reply.set("ETag", "\"" + etag + "\"");
+        apply_range(request, reply);
+        return reply;
+      }
     }
   }
   FakeReply reply;
@@ -553,6 +556,7 @@ FakeReply FakeHub::reply_of_storage(const FakeRequest& request) {
 void FakeHub::add(const std::string& name, const std::string& path, const std::string& content, bool large) {
   const std::lock_guard lock(mutex_);
   FakeRepository& repository = repositories_[name];
+  if (history_) old_[name + "@" + repository.commit] = repository;
   repository.files[path] = {content, "", content.size(), large,
                             large ? sha256_of(content) : git_sha1_of(content)};
   repository.commit = commit_of(repository);

@@ -113,6 +113,8 @@ class FakeHub {
   /// Every file below the folder; those named *.safetensors and those of 1 MB and more are large.
   void add_folder(const std::string& repository, const std::string& folder);
   FakeRepository& repository(const std::string& name);
+  /// From now on what changes leaves its old commit behind, which is still served by its name.
+  void keep_history() { history_ = true; }
   /// A repository as another hub had it: nothing is read or hashed again.
   void adopt(const std::string& name, FakeRepository repository);
   void remove(const std::string& repository, const std::string& path);
@@ -157,6 +159,8 @@ class FakeHub {
   std::atomic<uint64_t> total_sent_{0};
   mutable std::mutex mutex_;
   std::map<std::string, FakeRepository> repositories_;
+  std::map<std::string, FakeRepository> old_;  // by name and commit
+  bool history_ = false;
   Script script_;
   std::vector<FakeRequest> requests_;
   std::map<std::string, int> counts_;

@@ -112,6 +112,29 @@ TEST_F(Faults, a_416_for_a_file_of_another_size_is_an_error) {
   expect_words(fault_of([&] { pull(); }), {"its size there is 777 bytes, not 3300000"});
 }
 
+TEST_F(Faults, a_416_for_a_file_of_the_right_size_ends_with_an_error) {
+  const std::string size = std::to_string(first_.size());
+  script_for("/blob/" + first_etag(), [&](const FakeRequest&, FakeReply& reply) {
+    reply.become(416, "");
+    reply.set("Content-Range", "bytes */" + size);
+  });
+  expect_words(fault_of([&] { pull(); }), {"416"});
+  EXPECT_EQ(gets(), 2u);
+  EXPECT_FALSE(fs::exists(blob("model-00001-of-00002.safetensors")));
+}
+
+TEST_F(Faults, compressed_lists_are_understood) {
+  // This is the listing of an empty repository in gzip, "[]".
+  const std::string zipped(
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x8b\x8e\x05\x00\x29\xbb\x4c\x0d\x02\x00\x00\x00", 22);
+  script_for("/tree/", [&](const FakeRequest&, FakeReply& reply) {
+    reply.become(200, zipped);
+    reply.set("Content-Encoding", "gzip");
+    reply.announce_length = false;
+  });
+  expect_words(fault_of([&] { plan(); }, ErrorKind::kBadFile), {"has no config.json"});
+}
+
 TEST_F(Faults, a_partial_file_that_is_whole_is_hashed_and_published_without_a_request) {
   fs::create_directories(cached().blobs());
   {

@@ -327,7 +327,7 @@ TEST_F(Pull, a_disk_that_is_too_small_is_refused_before_anything_is_fetched) {
   PoorFiles files;
   files.free = 1'000'000;
   files_ = &files;
-  expect_words(fault_of([&] { pull(); }), {"6.6 MB are missing", "1.0 MB left", "HF_HUB_CACHE"});
+  expect_words(fault_of([&] { pull(); }), {"6.29 MiB are missing", "977 KiB left", "HF_HUB_CACHE"});
   EXPECT_EQ(server_.count_of("/blob/"), 0u);
   EXPECT_FALSE(fs::exists(environment_.cache));
 }
@@ -389,14 +389,24 @@ TEST_F(Pull, without_a_network_a_complete_model_is_used_at_once) {
 }
 
 TEST_F(Pull, main_moving_meanwhile_changes_nothing_for_this_pull) {
+  server_.keep_history();
   Hub hub(options());
   const Plan planned = hub.plan(parse_model_name(kModel), {DrafterChoice::kNone});
-  // The server goes on knowing the old commit only by its name, as the hub does.
+  const std::string old = commit();
+  server_.add(kModel, "model-00001-of-00002.safetensors", random_bytes(8, 3'000'000), true);
+  server_.add(kModel, "chat_template.jinja", "{{ another }}");
+  ASSERT_NE(commit(), old);
   server_.set_script([&](const test::FakeRequest& request, test::FakeReply&) {
     EXPECT_EQ(request.path.find("/resolve/main/"), std::string::npos);
   });
-  hub.pull(planned, {}, listener_);
-  expect_complete();
+  const Pulled pulled = hub.pull(planned, {}, listener_);
+  EXPECT_EQ(pulled.folder, cached().snapshot(old).string());
+  EXPECT_EQ(file_text(cached().reference("main")), old);
+  EXPECT_TRUE(file_text(cached().snapshot(old) / "model-00001-of-00002.safetensors") == first_);
+  EXPECT_EQ(file_text(cached().snapshot(old) / "chat_template.jinja"), "{{ messages }}");
+  server_.set_script({});
+  pull();
+  EXPECT_EQ(file_text(cached().reference("main")), commit());
 }
 
 TEST_F(Pull, one_connection_or_many_give_the_same_files) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,7 +13,7 @@
 #include "base/mapped_file.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
-#include "reference/forward.h"
+#include "reference/target_run.h"
 
 namespace slip::test {
 
@@ -72,47 +71,10 @@ class Golden {
   checkpoint::TensorSet tensors_;
 };
 
-/// The target's reference, fed token by token, with what drafters want from it.
-class TargetRun {
- public:
-  explicit TargetRun(const checkpoint::Checkpoint& target)
-      : program_(model::build_program(target.config, target.weights)), forward_(program_) {
-    forward_.observe = [this](const model::Phase& phase, const std::vector<float>& values) {
-      // The last of these is the layer's output: the mix where there is one, else the MLP.
-      if (phase.kind == model::PhaseKind::kDown || phase.kind == model::PhaseKind::kPerLayerMix) {
-        outputs_[phase.layer] = values;
-      }
-    };
-  }
-
-  void feed(const std::vector<int>& tokens) {
-    for (const int token : tokens) {
-      hidden = forward_.step(sequence, token).hidden;
-      layer_outputs.push_back(outputs_);
-    }
-  }
-
-  /// Rows of taps of the positions from `first` on.
-  std::vector<Row> taps(const std::vector<int>& layers, size_t first) const {
-    std::vector<Row> rows;
-    for (size_t at = first; at < layer_outputs.size(); ++at) {
-      Row& row = rows.emplace_back();
-      for (const int layer : layers) {
-        const Row& output = layer_outputs[at].at(layer);
-        row.insert(row.end(), output.begin(), output.end());
-      }
-    }
-    return rows;
-  }
-
-  reference::Sequence sequence;
-  Row hidden;                                     // of the last token fed, after the final norm
-  std::vector<std::map<int, Row>> layer_outputs;  // [position][layer]
-
- private:
-  model::Program program_;
-  reference::Forward forward_;
-  std::map<int, Row> outputs_;
+/// The target's reference, fed token by token.
+struct TargetRun : reference::TargetRun {
+  explicit TargetRun(const checkpoint::Checkpoint& target, const reference::Disturb& disturb = {})
+      : reference::TargetRun(target.config, target.weights, disturb) {}
 };
 
 inline int argmax(const Row& row) {

@@ -265,6 +265,17 @@ TEST(Sampler, a_row_with_nan_or_no_possible_token_is_an_error_that_says_so) {
   EXPECT_NE(message(std::vector<float>(130, 1.0f), options).find("suppressed"), std::string::npos);
 }
 
+TEST(Sampler, penalties_pass_over_what_stands_for_pictures) {
+  Sampler sampler(4);
+  const std::vector<float> logits = {1.0f, 1.9f, 1.5f, 1.2f};
+  const std::vector<int> history = {1, 1, 1, 2};
+  Options options{.repetition_penalty = 2.0f, .frequency_penalty = 0.5f};
+  const Context context{.history = history, .prompt_tokens = 1, .position = 4};
+  EXPECT_EQ(sampler.sample(logits, context, options).token, 3);
+  options.placeholders = {1};
+  EXPECT_EQ(sampler.sample(logits, context, options).token, 1);
+}
+
 TEST(Sampler, penalties_see_only_their_window) {
   Sampler sampler(4);
   const std::vector<float> logits = {1.0f, 0.9f, 0.0f, 0.0f};

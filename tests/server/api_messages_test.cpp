@@ -262,7 +262,8 @@ TEST(Messages, a_system_message_between_a_call_and_its_result_comes_behind_the_r
   Server server({}, true, 4096);
   server.says("a");
   json messages = tool_round("");
-  messages.insert(messages.begin() + 2, {{"role", "system"}, {"content", "news"}});
+  const json news{{"role", "system"}, {"content", "news"}};
+  messages.insert(messages.begin() + 2, news);
   const std::string prompt = prompt_of(server, request({{"messages", messages}, {"tools", tools()}}));
   EXPECT_LT(prompt.find("18 degrees"), prompt.find("system\nnews")) << prompt;
 }

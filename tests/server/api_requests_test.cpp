@@ -31,7 +31,7 @@ TEST(Requests, templates_see_messages_and_tools_as_they_were_sent) {
   const std::string body = R"({"messages": [)" + message + R"(, {"role": "assistant", "content":
     [{"type": "refusal", "refusal": "no"}]}], "tools": [)" +
                            tool + R"(], "chat_template_kwargs": {"preserve_thinking": true}})";
-  const ChatRequest request = read_chat(json::parse(body), 100, body);
+  const ChatRequest request = read_chat(json::parse(body), {.vocab = 100}, body);
   EXPECT_EQ(request.conversation.turns.at(0).source, message);
   EXPECT_EQ(request.conversation.turns.at(1).source,
             R"({"content":[{"text":"no","type":"text"}],"role":"assistant"})")

@@ -76,5 +76,30 @@ TEST(ApiIdentity, over_http_it_is_what_the_library_writes_alone_among_16_drafted
   }
 }
 
+TEST(ApiIdentity, users_11_the_prompt_of_a_client_that_left_is_not_read_again) {
+  const WholeServer server({.step_rows = 32});
+  std::string prompt(3000, 'a');
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<char>('a' + i * i % 23);
+  const json body{{"prompt", prompt}, {"max_tokens", 4}, {"temperature", 0}, {"logprobs", 2}};
+  const auto steps = [&] { return server.model->load_now().steps; };
+  const uint64_t before = steps();
+  {
+    http::Client impatient(server.port());
+    impatient.send(WholeServer::request("/v1/completions", body));
+    ASSERT_TRUE(http::eventually([&] { return steps() > before + 40; })) << "1,280 tokens are read";
+  }
+  ASSERT_TRUE(http::eventually([&] { return server.service.active() == 0; }));
+  const uint64_t read = (steps() - before - 1) * 32;
+  const json retry = json::parse(server.ask("/v1/completions", body).body);
+  const uint64_t cached = retry["usage"]["prompt_tokens_details"]["cached_tokens"];
+  if (read < prompt.size()) {
+    EXPECT_GE(cached + 2 * 256, read) << "all but the last page and what was on its way";
+  }
+  EXPECT_GE(cached, 768u);
+  const WholeServer fresh;
+  const json cold = json::parse(fresh.ask("/v1/completions", body).body);
+  EXPECT_EQ(retry["choices"], cold["choices"]) << "a hit cannot be seen";
+}
+
 }  // namespace
 }  // namespace slip::server::api

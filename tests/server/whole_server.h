@@ -9,7 +9,8 @@ namespace slip::server::api {
 
 struct WholeServerOptions {
   int sequences = 16;
-  int context = 0;  // 0 = what the model was made for
+  int context = 0;    // 0 = what the model was made for
+  int step_rows = 0;  // 0 = what the backend takes
   session::Drafting draft = session::Drafting::kSuffix;
   ServiceOptions service = {.log_requests = false};
   http::Options http = {};
@@ -23,14 +24,17 @@ class WholeServer {
     const test::ScriptedVocabulary vocabulary(test::thoughtful_script());
     model = std::make_unique<session::Model>(synth::synthesize(synth),
                                              text::Tokenizer::parse(vocabulary.tokenizer_json(), "scripted"));
-    session::LoadOptions load{.draft = {.kind = options.draft},
-                              .engine = {.context = options.context, .sequences = options.sequences}};
+    session::LoadOptions load{
+        .draft = {.kind = options.draft},
+        .engine = {
+            .context = options.context, .sequences = options.sequences, .step_rows = options.step_rows}};
     load.backend.device = session::DeviceKind::kCpu;
     load.backend.threads = 1;
     model->load(load);
     replies_ = std::make_unique<ModelReplies>(*model);
     service.open(*model, *replies_);
     options.http.port = 0;
+    unix_socket_ = options.http.unix_socket;
     server = std::make_unique<http::Server>(
         options.http, service.handler(),
         [](std::string_view path, const http::Refusal& refusal) { return error_body(path, refusal); });
@@ -42,6 +46,7 @@ class WholeServer {
   }
 
   int port() const { return server->port(); }
+  const std::string& unix_socket() const { return unix_socket_; }
   static std::string request(const std::string& path, const json& body) {
     const std::string text = body.dump();
     return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(text.size()) +
@@ -55,6 +60,7 @@ class WholeServer {
 
  private:
   SystemTimers timers_;
+  std::string unix_socket_;
 
  public:
   Service service;

@@ -111,6 +111,29 @@ TEST(SuffixDrafter, agrees_with_a_search_of_the_whole_text) {
   }
 }
 
+TEST(SuffixDrafter, passes_over_what_stands_for_pictures) {
+  constexpr int kPicture = 9;
+  SuffixDrafter drafter({kPicture}), plain;
+  // Two pictures, each followed by the same words: they match by their words alone, and no picture is copied.
+  const Ints tokens = {5, 6, kPicture, kPicture, kPicture, 1,        2, 3,
+                       4, 5, 6,        kPicture, kPicture, kPicture, 1, 2};
+  const SequenceView view{.id = 1, .tokens = tokens, .most_tokens = 64};
+  const auto guess = [&](SuffixDrafter& who, std::span<const int> so_far) {
+    SequenceView short_view = view;
+    short_view.tokens = so_far;
+    who.begin(short_view);
+    Proposal proposal{.view = &short_view, .depth = 6, .drafts = {}};
+    who.propose({&proposal, 1});
+    who.settled(1);
+    return std::pair(proposal.drafts, proposal.match);
+  };
+  EXPECT_EQ(guess(drafter, tokens), std::pair(Ints({3, 4, 5, 6}), 2));
+  EXPECT_EQ(guess(plain, tokens).second, 7) << "across the picture";
+  const std::span<const int> at_picture(tokens.data(), 11);
+  EXPECT_EQ(guess(drafter, at_picture).first, Ints());
+  EXPECT_EQ(guess(plain, at_picture).first.front(), kPicture);
+}
+
 TEST(SuffixDrafter, keeps_sequences_apart_and_forgets_them) {
   SuffixDrafter drafter;
   Ints one = {1, 2, 3, 1, 2}, two = {1, 2, 4, 1, 2};

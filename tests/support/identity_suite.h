@@ -44,6 +44,8 @@ class IdentitySuite {
     int tokens = 40;  // of output
     engine::EngineOptions engine = {.mixed_prompt_rows = 8};
     bool few = false;  // every fourth case, which is enough for a sanitizer
+    /// Puts pictures into the prompt of sequence `index`.
+    std::function<void(engine::Request&, int index)> show = {};
   };
   struct Result {
     std::vector<std::string> differences;
@@ -161,6 +163,7 @@ class IdentitySuite {
           static_cast<int>(keyed_bits(77 + static_cast<uint64_t>(index), static_cast<uint64_t>(place)) %
                            static_cast<uint64_t>(vocab_)));
     }
+    if (settings_.show) settings_.show(request, index);
     request.max_tokens = settings_.tokens - 7 * index;
     request.sampling.temperature = 1;
     request.sampling.seed = static_cast<uint64_t>(index);

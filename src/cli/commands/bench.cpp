@@ -6,9 +6,11 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/vision.h"
 #include "cli/commands/bench_run.h"
 #include "cli/commands/bench_speculation.h"
 #include "cli/commands/bench_trace.h"
+#include "cli/commands/bench_vision.h"
 #include "cli/commands/command.h"
 #include "cli/commands/pulling.h"
 #include "cli/flags/backend_options.h"
@@ -22,6 +24,7 @@
 #include "session/system_info.h"
 #include "synth/shapes.h"
 #include "synth/synthetic.h"
+#include "synth/synthetic_vision.h"
 
 namespace slip::cli {
 
@@ -43,6 +46,9 @@ struct BenchOptions {
   int assistant_bits = 0;  // 0 = like the model
   SpeculationPlan speculation;
   std::string trace;
+  bool vision = false;
+  std::string budgets;
+  VisionPlan vision_plan;
   bool json = false;
 };
 
@@ -80,6 +86,8 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
               "time the phases of a step at every width and number of sequences");
   parser.text({"--trace", "FILE", "write them, layer by layer, for Chrome's tracing page or Perfetto"},
               options.trace);
+  parser.flag("--vision", options.vision, "the tower alone: time and share of the peak for a picture");
+  parser.text({"--image-tokens", "LIST", "with --vision (default 70,280,1120)"}, options.budgets);
   parser.group("Speculation, on made-up weights of a model and an assistant");
   parser.number({"--acceptance", "P", "share of tokens the assistant guesses right, 0 to 1"}, 0, 1,
                 options.acceptance);
@@ -99,8 +107,13 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   if (!options.widths.empty()) options.plan.widths = parse_list("--widths", options.widths, 1, 512);
   if (!options.contexts.empty())
     options.plan.contexts = parse_list("--contexts", options.contexts, 0, 1 << 20);
+  if (!options.budgets.empty())
+    options.vision_plan.budgets = parse_list("--image-tokens", options.budgets, 1, 1120);
+  options.vision_plan.repeats = std::min(options.plan.repeats, options.vision_plan.repeats);
+  if (options.vision && options.backend.device == session::DeviceKind::kCuda)
+    fail_usage("--vision measures towers on the CPU, where they run; leave out --device cuda");
   if (!options.sequences.empty())
-    options.plan.sequences = parse_list("--sequences", options.sequences, 1, 64);
+    options.plan.sequences = parse_list("--sequences", options.sequences, 1, 128);
   if (!options.shape.empty() && !options.model.model.empty())
     fail_usage("bench measures either -m MODEL or --shape NAME; leave one of them out");
   if (options.acceptance && options.shape.empty())
@@ -294,9 +307,33 @@ int run_pair(const BenchOptions& options, BenchModel& model) {
   return kExitOk;
 }
 
+int run_tower(const BenchOptions& options) {
+  const InterruptGuard guard;
+  const auto measure = [&](const model::VisionConfig& config, const model::VisionWeights& weights) {
+    const VisionReport report = run_vision(config, weights, options.backend, options.vision_plan,
+                                           [&guard] { return guard.interrupted(); });
+    write_out(options.json ? report.json().dump(2) + "\n"
+                           : fmt::format("{} on {}, slipstream {} {}, {}\n{}",
+                                         options.shape.empty() ? model_folder(options.model)
+                                                               : "made-up " + options.shape,
+                                         session::cpu_info().name, session::build_version(),
+                                         session::build_commit(), today(), report.markdown()));
+    return kExitOk;
+  };
+  if (!options.shape.empty()) {
+    const auto made = synth::synthesize_vision(options.shape);
+    return measure(made->config, made->weights);
+  }
+  const auto checkpoint = checkpoint::open(model_folder(options.model));
+  const auto vision = checkpoint::open_vision(*checkpoint);
+  if (!vision) fail_usage("{}: reads text alone, so there is no tower to measure", checkpoint->path);
+  return measure(vision->config, vision->weights);
+}
+
 int run_command(const Arguments& args) {
   BenchOptions options;
   if (!parse_bench(args, options)) return kExitOk;
+  if (options.vision) return run_tower(options);
   TraceFile trace(options.trace);
   BenchModel model = load_model(options);
   if (options.acceptance) return run_pair(options, model);

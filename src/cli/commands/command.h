@@ -35,6 +35,7 @@ struct Command {
   X(bench)               \
   X(bench_serve)         \
   X(verify)              \
+  X(doctor)              \
   X(synth)               \
   X(version)
 

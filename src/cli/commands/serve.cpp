@@ -6,9 +6,11 @@
 
 #include "base/error.h"
 #include "cli/commands/command.h"
+#include "cli/commands/pulling.h"
 #include "cli/commands/serve_flags.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress_bar.h"
+#include "media/worker_program.h"
 #include "server/api/service.h"
 #include "server/http/api_keys.h"
 #include "server/http/drain.h"
@@ -97,10 +99,11 @@ class Serving {
 
   /// Listens, so that a taken port is known at once, then loads.
   void start() {
-    model_ = Model::open(options_.model);
-    const auto [plan, draft, left_out] =
-        server::plan_with_drafters(*model_, options_.backend, options_.draft,
-                                   {.context = options_.context, .cache_bytes = options_.cache_bytes});
+    model_ = Model::open(options_.model, {.vision = {.decoder = {.worker = media::this_program()}}});
+    tower_ = tower_bytes();
+    const auto [plan, draft, left_out] = server::plan_with_drafters(
+        *model_, options_.backend, options_.draft,
+        {.context = options_.context, .cache_bytes = options_.cache_bytes, .tower = tower_});
     if (!left_out.empty()) write_err(left_out + "\n");
     server_.start();
     load(plan, draft);
@@ -150,10 +153,24 @@ class Serving {
                              .sequences = sequences,
                              .draft_sequences = options_.draft_sequences,
                              .cache_bytes = plan.cache_bytes},
+                  .vision = tower_ > 0,
+                  .picture_tokens = options_.service.images.most_soft_tokens,
                   .progress = [&](size_t done, size_t total) {
                     if (signals_.count() > 0) throw Interrupted();
                     bar.update(done, total);
                   }});
+  }
+
+  /// 0 where no pictures are taken. A tower that cannot be read is said, and texts are served all the same.
+  size_t tower_bytes() const {
+    const api::ImageRules& images = options_.service.images;
+    try {
+      const session::Vision* vision = images.on ? model_->vision() : nullptr;
+      return vision == nullptr ? 0 : vision->needed_bytes(images.most_soft_tokens);
+    } catch (const Error& error) {
+      write_err(fmt::format("no pictures: {}\n", error.what()));
+      return 0;
+    }
   }
 
   void watch() {
@@ -178,6 +195,7 @@ class Serving {
   const http::Notifier notifier_;
   api::SystemTimers timers_;
   std::unique_ptr<Model> model_;
+  size_t tower_ = 0;  // bytes; 0 where no pictures are taken
   std::unique_ptr<api::ModelReplies> replies_;
   Service service_;
   http::Server server_;
@@ -189,6 +207,7 @@ int run_serve(const Arguments& args) {
   if (!parse_serve(args, options)) return kExitOk;
   if (options.model.empty() && !options.quiet)
     write_err(fmt::format("no model named: using the demonstration model in {}\n", session::kDefaultModel));
+  offer_pull({options.model, options.pull});
   const http::StopSignals signals;
   Serving serving(std::move(options), signals);
   try {

@@ -12,6 +12,7 @@
 #include "cli/flags/parser.h"
 #include "cli/terminal/closest.h"
 #include "cli/terminal/output.h"
+#include "media/fit.h"
 #include "session/default_model.h"
 #include "text/utf8.h"
 
@@ -39,6 +40,7 @@ void add_model_topic(Parser& parser, ServeOptions& options) {
   parser.group("Model");
   parser.text({"-m,--model", "MODEL", "folder, or name in the Hugging Face cache (default: models/tiny)"},
               options.model);
+  parser.flag("--pull", options.pull, "download the model if it is not here");
   parser.texts({"--served-model-name", "NAME", "what clients call it; several may be given"},
                options.service.names.served_names);
   parser.flag("--strict-models", options.service.names.strict, "refuse names such as claude-* and gpt-*");
@@ -80,7 +82,7 @@ void add_limits_topic(Parser& parser, ServeOptions& options) {
                  options.service.limits.queue);
   parser.integer({"--max-request-tokens", "N", "prompt and answer of a request (default: the context)"}, 2,
                  kMost, options.service.limits.request_tokens);
-  parser.integer({"--answer-tokens", "N", "where a request does not say (default 8192)"}, 1, kMost,
+  parser.integer({"--answer-tokens", "N", "where a request does not say (default: the room left)"}, 1, kMost,
                  options.service.answer_tokens);
   parser.number({"--deadline", "SECONDS", "of every request; what cannot meet it is refused (default: none)"},
                 0, 1e6, options.service.limits.deadline_s);
@@ -97,6 +99,33 @@ void add_limits_topic(Parser& parser, ServeOptions& options) {
   add_seconds(parser, {"--body-timeout", "SECONDS", "for its body (default 120)"}, options.http.times.body);
   add_seconds(parser, {"--idle-timeout", "SECONDS", "between two requests (default 120)"},
               options.http.times.idle);
+}
+
+void add_images_topic(Parser& parser, ServeOptions& options) {
+  server::api::ImageRules& images = options.service.images;
+  parser.group("Images");
+  parser.choice<bool>({"--images", "on|off", "whether pictures are taken (default on, where the model sees)"},
+                      {{"on", true}, {"off", false}}, images.on);
+  std::vector<std::pair<std::string, std::optional<int>>> budgets;
+  std::vector<std::pair<std::string, int>> most;
+  for (const int budget : media::kBudgets) {
+    budgets.emplace_back(std::to_string(budget), budget);
+    most.emplace_back(std::to_string(budget), budget);
+  }
+  budgets.emplace_back("auto", media::kAutoBudget);
+  parser.choice({"--image-tokens", "N", "where a request does not say (default: the model's own)"}, budgets,
+                images.soft_tokens);
+  parser.choice({"--max-image-tokens", "N", "most a request may have, and detail \"high\" (default 1120)"},
+                most, images.most_soft_tokens);
+  parser.integer({"--max-images", "N", "in a request (default 32)"}, 1, 1000, images.most);
+  add_bytes(parser, {"--max-image-bytes", "SIZE", "of all pictures of a request (default 64MiB)"},
+            images.bytes);
+  parser.text({"--media-path", "DIR", "file: URLs may name pictures below it (default: none may)"},
+              images.sources.folder);
+  parser.flag("--allow-media-urls", images.sources.web,
+              "fetch http and https URLs, from public addresses alone");
+  parser.texts({"--allowed-media-domain", "DOMAIN", "with that: this one and those below it alone; several"},
+               images.sources.domains);
 }
 
 void add_running_topic(Parser& parser, ServeOptions& options) {
@@ -122,6 +151,7 @@ struct Topic {
 constexpr Topic kTopics[] = {{"model", "which model, where it runs, who drafts", add_model_topic},
                              {"network", "where it listens, who may ask", add_network_topic},
                              {"limits", "how much of everything", add_limits_topic},
+                             {"images", "pictures: how many, how large, from where", add_images_topic},
                              {"running", "logs, and how it ends", add_running_topic}};
 
 constexpr const char* kUsage = "[-m MODEL] [--port N] [OPTIONS]";
@@ -200,6 +230,14 @@ constexpr std::pair<const char*, bool> kSettings[] = {{"model", true},
                                                       {"head-timeout", true},
                                                       {"body-timeout", true},
                                                       {"idle-timeout", true},
+                                                      {"images", true},
+                                                      {"image-tokens", true},
+                                                      {"max-image-tokens", true},
+                                                      {"max-images", true},
+                                                      {"max-image-bytes", true},
+                                                      {"media-path", true},
+                                                      {"allow-media-urls", false},
+                                                      {"allowed-media-domain", true},
                                                       {"log-format", true},
                                                       {"quiet", false},
                                                       {"drain-grace", true},

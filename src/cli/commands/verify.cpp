@@ -42,7 +42,7 @@ void print_table(const std::string& folder, const std::vector<Check>& checks) {
 
 int run_verify(const Arguments& args) {
   std::vector<std::string> folders;
-  VerifyOptions options;
+  VerifyOptions options{.media_worker = media::this_program()};
   Parser parser(verify_command, "CASE...");
   parser.words({"CASE", "CASE", "folders of golden cases: of a model, a tokenizer or chats"}, folders, 1,
                1000);

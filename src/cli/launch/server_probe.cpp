@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/error.h"
 #include "net/http_client.h"
@@ -84,7 +85,12 @@ std::string message_of(const std::string& body) {
 
 std::optional<Served> find_server(const std::string& url, const std::string& key) {
   Served served{.url = url, .model = "", .key = key};
-  const net::Fetched got = ask(served, "/v1/models");
+  net::Fetched got = ask(served, "/v1/models");
+  // Loading, or going down: either passes.
+  while (got.end.outcome == net::Outcome::kDone && got.reply.status == 503) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    got = ask(served, "/v1/models");
+  }
   if (got.end.outcome == net::Outcome::kNoConnection) return std::nullopt;
   if (got.end.outcome != net::Outcome::kDone)
     fail(ErrorKind::kRuntime, "{} does not answer: {}", url, got.end.message);

@@ -16,9 +16,15 @@ namespace {
 using nlohmann::json;
 
 /// A part as the conversation's reader knows it. Throws for what this server cannot take in.
-json readable_part(const json& part, bool of_tool, const std::string& where) {
+json readable_part(const json& part, const json& role, const std::string& where, ImageList& images) {
   if (const MediaName* media = media_of(part)) {
-    if (of_tool) return {{"type", "text"}, {"text", unseen_text(*media)}};
+    const bool may_show = role == "user" || role == "tool";
+    if (may_show && take_picture(part, *media, where, images)) return {{"type", "image"}};
+    if (role == "tool") return {{"type", "text"}, {"text", unseen_text(*media)}};
+    if (images.seen && media->what == "image")
+      fail_unsupported(where,
+                       "pictures stand in a user's message or a tool's result, not in one of the role {}",
+                       role.get<std::string>().substr(0, 40));
     fail_media(where, *media);
   }
   if (part.is_object() && part.value("type", json()) == "refusal")  // an assistant's, sent back
@@ -31,7 +37,7 @@ json readable_part(const json& part, bool of_tool, const std::string& where) {
 }
 
 /// Checks what the reader of conversations leaves open, and puts parts into words that it knows. Whether it changed any.
-bool prepare_message(json& message, const std::string& where) {
+bool prepare_message(json& message, const std::string& where, ImageList& images) {
   if (!message.is_object())
     fail_field(where, "must be an object with a \"role\", not {}", kind_text(message));
   const json role = message.value("role", json());
@@ -43,7 +49,7 @@ bool prepare_message(json& message, const std::string& where) {
   bool changed = false;
   if (content->is_array()) {
     for (size_t i = 0; i < content->size(); ++i) {
-      json part = readable_part((*content)[i], role == "tool", fmt::format("{}.content[{}]", where, i));
+      json part = readable_part((*content)[i], role, fmt::format("{}.content[{}]", where, i), images);
       changed = changed || part != (*content)[i];
       (*content)[i] = std::move(part);
     }
@@ -60,7 +66,15 @@ std::vector<std::string_view> sent_items(std::string_view sent, std::string_view
   return items;
 }
 
-std::vector<text::Turn> read_turns(const json& body, std::string_view sent) {
+/// The parts of the turn that show pictures show those that were read last.
+void number_pictures(text::Turn& turn, const ImageList& images) {
+  auto next = static_cast<int>(images.parts.size());
+  for (auto part = turn.parts.rbegin(); part != turn.parts.rend(); ++part) {
+    if (part->kind == text::ContentPart::Kind::kImage) part->media = --next;
+  }
+}
+
+std::vector<text::Turn> read_turns(const json& body, std::string_view sent, ImageList& images) {
   const auto found = body.find("messages");
   if (found == body.end() || found->is_null())
     fail_field("messages", "is missing; give at least one message");
@@ -72,9 +86,10 @@ std::vector<text::Turn> read_turns(const json& body, std::string_view sent) {
   for (size_t i = 0; i < found->size(); ++i) {
     const std::string where = fmt::format("messages[{}]", i);
     json list = json::array({(*found)[i]});
-    const bool changed = prepare_message(list[0], where);
+    const bool changed = prepare_message(list[0], where, images);
     try {
       turns.push_back(std::move(text::read_messages(list).front()));
+      number_pictures(turns.back(), images);
       if (!changed && !items.empty()) turns.back().source = items[i];
     } catch (const Error& error) {
       // The reader saw a list of one.
@@ -173,10 +188,12 @@ void read_logprobs(const Fields& fields, session::SamplingChoice& sampling) {
 
 }  // namespace
 
-void read_conversation(const json& body, text::Conversation& conversation, session::ChatOptions& options,
-                       std::string_view sent) {
+void read_conversation(const json& body, ChatRequest& request, std::string_view sent) {
   const Fields fields(body);
-  conversation.turns = read_turns(body, sent);
+  text::Conversation& conversation = request.conversation;
+  session::ChatOptions& options = request.options;
+  request.image_tokens = read_image_tokens(body);
+  conversation.turns = read_turns(body, sent, request.images);
   conversation.tools = read_tools(fields, sent);
   apply_tool_choice(fields, conversation.tools);
   options.thinking = read_thinking(fields);
@@ -192,10 +209,10 @@ void read_conversation(const json& body, text::Conversation& conversation, sessi
   }
 }
 
-ChatRequest read_chat(const json& body, int vocab, std::string_view sent) {
+ChatRequest read_chat(const json& body, const Reading& reading, std::string_view sent) {
   const Fields fields(body);
-  ChatRequest request{.common = read_generation(fields, vocab)};
-  read_conversation(body, request.conversation, request.options, sent);
+  ChatRequest request{.common = read_generation(fields, reading.vocab), .images = {.seen = reading.sees}};
+  read_conversation(body, request, sent);
   if (!request.common.continue_ids.empty() &&
       (request.options.continue_last || !request.options.add_generation_prompt)) {
     fail_field("continue_token_ids",

@@ -18,6 +18,14 @@ using nlohmann::json;
 
 namespace {
 
+constexpr int kLikelyAnswer = 1024;  // tokens, where more are allowed: for estimates
+
+/// Pages and pictures are one key's own; the salt is nobody's where there is neither key nor salt.
+kv::Salt salt_of(const std::string& key, const std::string& salt) {
+  if (key.empty() && salt.empty()) return {};
+  return kv::salt_of(key + '\n' + salt);
+}
+
 /// Most tokens that may follow the prompt, of `most` in all. `field` is where it was sent.
 int64_t room_for(const session::Prompt& prompt, int most, const char* field) {
   if (prompt.size() == 0)
@@ -65,7 +73,31 @@ void Service::require_named(const json& body) const {
       "model");
 }
 
-Service::ChatJob Service::chat_job(ChatRequest chat, std::string prefix) const {
+Reading Service::reading() const {
+  return {.vocab = model_->config().vocab, .sees = sees_};
+}
+
+session::Prompt Service::prompt_of(const Call& call, const ChatRequest& chat,
+                                   std::vector<std::string>& notes) const {
+  const std::vector<ImagePart> parts = in_order(chat.conversation, chat.images);
+  const int limit = options_.limits.request_tokens;
+  const int longest = limit > 0 ? std::min(limit, replies_->longest()) : replies_->longest();
+  const std::vector<session::Picture> pictures =
+      look_at(*model_, parts, options_.images,
+              {.soft_tokens = chat.image_tokens,
+               .salt = salt_of(call.request.key, chat.common.cache_salt),
+               .room = static_cast<size_t>(longest)});
+  for (const session::Picture& picture : pictures) {
+    const session::PictureFacts& facts = picture.facts();
+    notes.push_back(fmt::format("{}: {} x {}, seen as {} x {} in {} tokens{}", picture.name, facts.width,
+                                facts.height, facts.seen_width, facts.seen_height, facts.soft_tokens,
+                                picture.known ? ", known" : ""));
+  }
+  return model_->prompt(chat.conversation, chat.options, pictures);
+}
+
+Service::ChatJob Service::chat_job(const Call& call, ChatRequest chat, std::string prefix) const {
+  session::Prompt prompt = prompt_of(call, chat, chat.notes);
   ChatJob made;
   made.reply = {.parallel_calls = chat.parallel_tool_calls,
                 .logprobs = chat.common.generation.sampling.logprobs.has_value(),
@@ -77,7 +109,6 @@ Service::ChatJob Service::chat_job(ChatRequest chat, std::string prefix) const {
               .warnings = std::move(chat.warnings),
               .notes = std::move(chat.notes),
               .prefix = std::move(prefix)};
-  session::Prompt prompt = model_->prompt(chat.conversation, chat.options);
   made.reply.in_call = stops_in_call(model_->tokenizer(), prompt, made.job.common.continue_ids);
   prompt.add(made.job.common.continue_ids);
   made.job.prompts.push_back(std::move(prompt));
@@ -88,11 +119,10 @@ Service::ChatJob Service::chat_job(ChatRequest chat, std::string prefix) const {
 void Service::generate(Call& call, Job job) {
   GenerationFields& common = job.common;
   session::Generation& generation = common.generation;
-  const int most = options_.answer_tokens > 0 ? options_.answer_tokens : session::kDefaultMaxTokens;
-  const int64_t asked = common.max_tokens.value_or(most);
-  // Pages are one key's own; the salt is nobody's where there is neither key nor salt.
-  if (!call.request.key.empty() || !common.cache_salt.empty())
-    generation.salt = kv::salt_of(call.request.key + '\n' + common.cache_salt);
+  // Who does not say gets the room that is left: pages are taken as the answer grows.
+  const int64_t asked =
+      common.max_tokens.value_or(options_.answer_tokens > 0 ? options_.answer_tokens : INT64_MAX);
+  generation.salt = salt_of(call.request.key, common.cache_salt);
 
   Answer::Plan plan{.exchange = call.exchange, .path = call.request.path};
   double prompt_tokens = 0, answer_tokens = 0;
@@ -108,7 +138,7 @@ void Service::generate(Call& call, Job job) {
       plan.requests.push_back(model_->request(prompt, generation));
       if (plan.requests.back().reply) go_on_from(*plan.requests.back().reply, common.continue_ids);
       if (!generation.sampling.seed) generation.sampling.seed = plan.requests.back().sampling.seed;
-      answer_tokens += generation.max_tokens;
+      answer_tokens += std::min(generation.max_tokens, kLikelyAnswer);
     }
   }
 
@@ -156,7 +186,7 @@ void Service::generate(Call& call, Job job) {
 void Service::chat(Call& call) {
   const json body = parse_body(call.request.body);
   require_named(body);
-  ChatJob chat = chat_job(read_chat(body, model_->config().vocab, call.request.body), "chatcmpl-");
+  ChatJob chat = chat_job(call, read_chat(body, reading(), call.request.body), "chatcmpl-");
   const bool stream = chat.job.common.stream;
   chat.job.writer = [&reply = chat.reply, stream](ReplyFrame frame) {
     reply.frame = std::move(frame);

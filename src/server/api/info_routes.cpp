@@ -26,13 +26,6 @@ GET  /health  /ready  /version  /props  /slots  /metrics
     -d '{"messages": [{"role": "user", "content": "Hello!"}]}'
 )";
 
-std::vector<int> ids_of(const session::Prompt& prompt) {
-  std::vector<int> ids;
-  for (const session::Segment& segment : prompt.segments())
-    ids.insert(ids.end(), segment.ids.begin(), segment.ids.end());
-  return ids;
-}
-
 Json slot_json(const AnswerState& state, int index) {
   return {{"id", index},
           {"request", state.id},
@@ -106,7 +99,22 @@ void Service::slots(Call& call) {
 
 void Service::metrics_text(Call& call) {
   call.exchange->respond(200, {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
-                         metrics_->text(replies_->load(), kv::kPagePositions));
+                         metrics_->text(replies_->load(), kv::kPagePositions, replies_->cache_pages()));
+}
+
+std::vector<int> Service::ids_of_conversation(const Call& call, const json& body) const {
+  ChatRequest request;
+  request.images.seen = sees_;
+  read_conversation(body, request, call.request.body);
+  std::vector<std::string> ignored;
+  const session::Prompt prompt = prompt_of(call, request, ignored);
+  std::vector<int> ids;
+  for (const session::Segment& segment : prompt.segments()) {
+    ids.insert(ids.end(), segment.ids.begin(), segment.ids.end());
+    if (segment.media)
+      ids.insert(ids.end(), static_cast<size_t>(segment.media->rows), model_->vision()->tokens().image);
+  }
+  return ids;
 }
 
 // llama.cpp calls the text "content" and adds no <bos> by itself; vLLM calls it "prompt" and does. Or a conversation.
@@ -122,10 +130,7 @@ void Service::tokenize(Call& call) {
     ids = model_->tokenizer().encode(content ? *content : *prompt,
                                      {.specials = fields.boolean_or("parse_special", true), .add_bos = bos});
   } else if (fields.has("messages")) {
-    text::Conversation conversation;
-    session::ChatOptions options;
-    read_conversation(body, conversation, options, call.request.body);
-    ids = ids_of(model_->prompt(conversation, options));
+    ids = ids_of_conversation(call, body);
   } else {
     fail_field("content", "is missing; give content, prompt or messages");
   }
@@ -151,10 +156,7 @@ void Service::detokenize(Call& call) {
 
 void Service::apply_template(Call& call) {
   const json body = parse_body(call.request.body);
-  text::Conversation conversation;
-  session::ChatOptions options;
-  read_conversation(body, conversation, options, call.request.body);
-  const std::vector<int> ids = ids_of(model_->prompt(conversation, options));
+  const std::vector<int> ids = ids_of_conversation(call, body);
   respond_json(*call.exchange, {{"prompt", model_->tokenizer().decode(ids)}});
 }
 

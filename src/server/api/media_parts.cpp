@@ -20,15 +20,26 @@ constexpr MediaName kMedia[] = {
 const MediaName* media_of(const nlohmann::json& part) {
   if (!part.is_object()) return nullptr;
   const auto type = part.find("type");
-  if (type == part.end() || !type->is_string()) return nullptr;
-  const auto& name = type->get_ref<const std::string&>();
-  const auto found =
-      std::find_if(std::begin(kMedia), std::end(kMedia), [&](const MediaName& m) { return m.type == name; });
+  if (type != part.end() && !type->is_string()) return nullptr;
+  // Some clients leave the type out: {"image_url": ...}.
+  const auto is = [&](const MediaName& media) {
+    return type != part.end() ? type->get_ref<const std::string&>() == media.type
+                              : media.type.ends_with("_url") && part.contains(media.type);
+  };
+  const auto found = std::find_if(std::begin(kMedia), std::end(kMedia), is);
   return found == std::end(kMedia) ? nullptr : found;
 }
 
 std::string unseen_text(const MediaName& media) {
   return fmt::format("[{}: this server cannot {}]", media.what, media.sense);
+}
+
+std::optional<text::ContentPart> take_picture(const nlohmann::json& part, const MediaName& media,
+                                              const std::string& where, ImageList& images) {
+  if (!images.seen || media.what != "image") return std::nullopt;
+  auto image = read_image_part(part, where);
+  if (!image) return std::nullopt;
+  return images.add(std::move(*image));
 }
 
 void fail_media(const std::string& where, const MediaName& media) {

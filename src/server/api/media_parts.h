@@ -3,8 +3,11 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "server/api/image_parts.h"
 
 namespace slip::server::api {
 
@@ -16,6 +19,9 @@ struct MediaName {
 const MediaName* media_of(const nlohmann::json& part);
 /// What stands in a tool's result in its place: "[image: this server cannot see]".
 std::string unseen_text(const MediaName& media);
+/// The part that stands for a picture in a turn, where the model sees; nothing for media that nobody here takes in.
+std::optional<text::ContentPart> take_picture(const nlohmann::json& part, const MediaName& media,
+                                              const std::string& where, ImageList& images);
 /// 400 that names the part at `where`.
 [[noreturn]] void fail_media(const std::string& where, const MediaName& media);
 

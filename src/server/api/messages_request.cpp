@@ -105,47 +105,59 @@ class Reader {
 
   // Results of tools first, wherever they stand, as they belong to the calls before.
   void user(const json& content, const std::string& path) {
-    std::string words;
+    Content said;
     std::vector<std::string> reminders;
     bool results = false, spoken = false;
     for (const Block& block : blocks_of(content, path)) {
       if (block.type == "tool_result") {
         tool_result(block);
         results = true;
+      } else if (auto picture = picture_of(block)) {
+        said.add(std::move(*picture));
+        spoken = true;
       } else if (block.type != "text") {
         leave_out(block);
       } else if (results && text::trim(block.text()).starts_with(kReminder)) {
         reminders.push_back(block.text());
       } else {
-        add_line(words, block.text());
+        said.add(block.text());
         spoken = true;
       }
     }
     for (const std::string& reminder : reminders) turns_.remind(reminder);
-    if (spoken || !results) turns_.say(Role::kUser, std::move(words));
+    if (spoken || !results) turns_.say(Role::kUser, std::move(said));
   }
 
   void tool_result(const Block& block) {
     const Fields fields = block.fields();
     const std::string id = fields.need_text("tool_use_id");
-    std::string words;
-    if (const json* content = fields.find("content")) words = result_text(*content, fields.path("content"));
-    if (fields.boolean_or("is_error", false)) words = "Error: " + words;
-    turns_.result(id, std::move(words), fields.path("tool_use_id"));
+    Content result;
+    if (fields.boolean_or("is_error", false)) result.add("Error:");
+    if (const json* content = fields.find("content")) add_result(*content, fields.path("content"), result);
+    turns_.result(id, std::move(result), fields.path("tool_use_id"));
   }
 
-  std::string result_text(const json& content, const std::string& path) {
-    std::string words;
+  void add_result(const json& content, const std::string& path, Content& result) {
+    std::string_view between = result.empty() ? "\n" : " ";  // behind "Error:"
     for (const Block& block : blocks_of(content, path)) {
-      if (const MediaName* media = media_of(block.value)) {
-        add_line(words, unseen_text(*media));
+      if (auto picture = picture_of(block)) {
+        result.add(std::move(*picture));
+      } else if (const MediaName* media = media_of(block.value)) {
+        result.add(unseen_text(*media), between);
       } else if (block.type == "text") {
-        add_line(words, block.text());
+        result.add(block.text(), between);
       } else {
         leave_out(block);
+        continue;
       }
+      between = "\n";
     }
-    return words;
+  }
+
+  std::optional<text::ContentPart> picture_of(const Block& block) {
+    const MediaName* media = media_of(block.value);
+    if (media == nullptr) return std::nullopt;
+    return take_picture(block.value, *media, block.where, request_.images);
   }
 
   void assistant(const json& content, const std::string& path) {
@@ -232,9 +244,9 @@ void read_conversation_of(const Fields& body, ChatRequest& request) {
 
 }  // namespace
 
-ChatRequest read_messages(const json& body, int vocab) {
+ChatRequest read_messages(const json& body, const Reading& reading) {
   const Fields fields(body);
-  ChatRequest request{.common = read_generation(fields, vocab)};
+  ChatRequest request{.common = read_generation(fields, reading.vocab), .images = {.seen = reading.sees}};
   read_conversation_of(fields, request);
   read_format(fields, request);
   refuse_forced_forms(fields);
@@ -247,8 +259,9 @@ ChatRequest read_messages(const json& body, int vocab) {
   return request;
 }
 
-ChatRequest read_counted_messages(const json& body) {
+ChatRequest read_counted_messages(const json& body, const Reading& reading) {
   ChatRequest request;
+  request.images.seen = reading.sees;
   read_conversation_of(Fields(body), request);
   return request;
 }

@@ -10,8 +10,8 @@
 namespace slip::server::api {
 
 /// Throws ApiError.
-ChatRequest read_messages(const nlohmann::json& body, int vocab);
+ChatRequest read_messages(const nlohmann::json& body, const Reading& reading);
 /// The conversation alone: for counting tokens. Throws ApiError.
-ChatRequest read_counted_messages(const nlohmann::json& body);
+ChatRequest read_counted_messages(const nlohmann::json& body, const Reading& reading);
 
 }  // namespace slip::server::api

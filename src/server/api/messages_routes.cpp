@@ -10,11 +10,11 @@ using nlohmann::json;
 void Service::messages(Call& call) {
   const json body = parse_body(call.request.body);
   require_named(body);
-  ChatRequest request = read_messages(body, model_->config().vocab);
+  ChatRequest request = read_messages(body, reading());
   MessagesReplyOptions options{.stream = request.common.stream,
                                .thinking = request.options.thinking.value_or(false),
                                .stops = request.common.generation.stop_strings};
-  ChatJob chat = chat_job(std::move(request), "msg_");
+  ChatJob chat = chat_job(call, std::move(request), "msg_");
   options.prompt_tokens = chat.job.prompts.front().size();
   chat.job.writer = [&](ReplyFrame frame) {
     options.chat = std::move(chat.reply);
@@ -27,8 +27,9 @@ void Service::messages(Call& call) {
 void Service::count_message_tokens(Call& call) {
   const json body = parse_body(call.request.body);
   require_named(body);
-  const ChatRequest chat = read_counted_messages(body);
-  respond_json(*call.exchange, {{"input_tokens", model_->prompt(chat.conversation, chat.options).size()}});
+  const ChatRequest chat = read_counted_messages(body, reading());
+  std::vector<std::string> ignored;
+  respond_json(*call.exchange, {{"input_tokens", prompt_of(call, chat, ignored).size()}});
 }
 
 }  // namespace slip::server::api

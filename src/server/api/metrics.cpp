@@ -221,7 +221,7 @@ void Metrics::add_steps(const engine::StepSizes& sizes) {
   f.seen_steps = sizes;
 }
 
-std::string Metrics::text(const engine::Load& load, int kv_page) {
+std::string Metrics::text(const engine::Load& load, int kv_page, int64_t kv_pages) {
   Families& f = *families_;
   const std::lock_guard lock(f.reading);
   f.running.Set(load.running);
@@ -237,7 +237,7 @@ std::string Metrics::text(const engine::Load& load, int kv_page) {
   if (f.cache_config_value == nullptr) {
     // Both must read as whole numbers, as routers compute with them.
     Names names = f.with("block_size", std::to_string(kv_page));
-    names["num_gpu_blocks"] = "0";
+    names["num_gpu_blocks"] = std::to_string(kv_pages);
     f.cache_config_value = &f.cache_config.Add(names);
     f.cache_config_value->Set(1);
   }

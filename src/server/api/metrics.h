@@ -26,8 +26,9 @@ class Metrics {
   /// Between two tokens of a reply.
   void token_time(double seconds);
 
-  /// The exposition text, with gauges as of now. `kv_page`: positions of a page.
-  std::string text(const engine::Load& load, int kv_page);
+  /// The exposition text, with gauges as of now. `kv_page`: positions of a page, of which there are
+  /// `kv_pages`.
+  std::string text(const engine::Load& load, int kv_page, int64_t kv_pages);
 
  private:
   struct Families;

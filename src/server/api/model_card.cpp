@@ -8,6 +8,7 @@
 
 #include "base/human.h"
 #include "kv/page_key.h"
+#include "media/fit.h"
 #include "session/build_info.h"
 #include "session/model_report.h"
 
@@ -77,13 +78,14 @@ Json sampling_json(const checkpoint::GenerationConfig& defaults) {
 
 }  // namespace
 
-ModelCard::ModelCard(const session::Model& model, int context, Options options)
+ModelCard::ModelCard(const session::Model& model, int context, Options options, bool sees)
     : model_(model),
       options_(std::move(options)),
       id_(options_.served_names.empty() ? last_part(model.name()) : options_.served_names.front()),
       fingerprint_(fingerprint_of(model.checkpoint())),
       names_{id_, model.name(), last_part(model.name())},
       context_(context),
+      sees_(sees),
       created_(std::time(nullptr)) {
   names_.insert(names_.end(), options_.served_names.begin(), options_.served_names.end());
 }
@@ -103,9 +105,13 @@ Json ModelCard::entry() const {
           {"parent", nullptr},
           {"max_model_len", context_},
           {"context_length", context_},
-          {"input_modalities", Json::array({"text"})},
+          {"input_modalities", inputs()},
           {"output_modalities", Json::array({"text"})},
           {"drafter", drafts ? Json(drafting_text(model_)) : Json()}};
+}
+
+Json ModelCard::inputs() const {
+  return sees_ ? Json::array({"text", "image"}) : Json::array({"text"});
 }
 
 Json ModelCard::properties() const {
@@ -126,9 +132,9 @@ Json ModelCard::properties() const {
           {"vocab", model_.config().vocab},
           {"default_generation_settings",
            {{"n_ctx", context_}, {"params", sampling_json(checkpoint.generation)}}},
-          {"modalities", {{"vision", false}, {"audio", false}, {"video", false}}},
-          {"accepted_inputs", Json::array({"text"})},
-          {"image_budgets", Json::array()},
+          {"modalities", {{"vision", sees_}, {"audio", false}, {"video", false}}},
+          {"accepted_inputs", inputs()},
+          {"image_budgets", sees_ ? Json(media::kBudgets) : Json::array()},
           {"chat", model_.is_chat()}};
 }
 

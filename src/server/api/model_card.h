@@ -18,8 +18,8 @@ class ModelCard {
     std::vector<std::string> served_names = {};  // the first is the id, where there are any
     bool strict = false;                         // no aliases of other makers' models
   };
-  /// Of a loaded model, which outlives this. `context`: most tokens of a sequence.
-  ModelCard(const session::Model& model, int context, Options options);
+  /// Of a loaded model, which outlives this. `context`: most tokens of a sequence. `sees`: pictures are taken.
+  ModelCard(const session::Model& model, int context, Options options, bool sees = false);
 
   /// Without a slash, as some clients cannot send one.
   const std::string& id() const { return id_; }
@@ -36,11 +36,14 @@ class ModelCard {
   Json properties() const;
 
  private:
+  Json inputs() const;
+
   const session::Model& model_;
   Options options_;
   std::string id_, fingerprint_;
   std::vector<std::string> names_;
   int context_;
+  bool sees_;
   int64_t created_;
 };
 

@@ -7,6 +7,6 @@
 namespace slip::server::api {
 
 /// Throws ApiError.
-ChatRequest read_ollama_chat(const nlohmann::json& body, int vocab);
+ChatRequest read_ollama_chat(const nlohmann::json& body, const Reading& reading);
 
 }  // namespace slip::server::api

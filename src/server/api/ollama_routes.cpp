@@ -59,6 +59,7 @@ void Service::ollama_show(Call& call) {
   const Json weights = card_->properties().at("weights");
   Json capabilities = Json::array({"completion"});
   if (model_->is_chat()) capabilities.insert(capabilities.end(), {"tools", "thinking"});
+  if (sees_) capabilities.push_back("vision");
   respond_json(*call.exchange, {{"modelfile", ""},
                                 {"parameters", ""},
                                 {"template", ""},
@@ -75,7 +76,7 @@ void Service::ollama_show(Call& call) {
 void Service::ollama_chat(Call& call) {
   const json body = read_body(call.request.body);
   require_named(body);
-  ChatJob chat = chat_job(read_ollama_chat(body, model_->config().vocab), "ollama-");
+  ChatJob chat = chat_job(call, read_ollama_chat(body, reading()), "ollama-");
   OllamaReplyOptions options{.stream = chat.job.common.stream};
   chat.job.writer = [&](ReplyFrame frame) {
     options.chat = std::move(chat.reply);

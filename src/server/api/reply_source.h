@@ -22,6 +22,8 @@ class ReplySource {
   virtual int context() const = 0;
   /// The same, or less where its caches would not fit.
   virtual int longest() const { return context(); }
+  /// Pages of tokens that all caches hold together; 0 = unknown.
+  virtual int64_t cache_pages() const { return 0; }
   /// How keys and values are stored.
   virtual std::string kv_text() const { return "none"; }
 };
@@ -35,6 +37,7 @@ class ModelReplies final : public ReplySource {
   engine::Load load() const override { return model_.load_now(); }
   int context() const override { return model_.context(); }
   int longest() const override { return model_.longest(); }
+  int64_t cache_pages() const override { return model_.cache_pages(); }
   std::string kv_text() const override { return model_.kv_text(); }
 
  private:

@@ -50,33 +50,47 @@ json arguments_of(const std::string& text) {
   return text;
 }
 
-/// Words of a list of parts. In a tool's result media become a word; elsewhere they are refused.
-std::string words_of(const json& content, const std::string& path, bool of_tool) {
+/// Where a content stands.
+enum class Of { kUser, kTool, kOther };
+
+/// What a list of parts says. Pictures belong to users and to results of tools; there media that nobody takes in become a
+/// word, and elsewhere they are refused.
+Content content_of(const json& content, const std::string& path, Of of, ImageList& images) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
     fail_field(path, "must be a string or a list of parts, not {}", kind_text(content));
-  std::string words;
+  Content said;
   for (size_t i = 0; i < content.size(); ++i) {
     const std::string where = fmt::format("{}[{}]", path, i);
     const Fields part(content[i], where);
     const std::string type = part.need_text("type");
-    std::string text;
     if (const MediaName* media = media_of(content[i])) {
-      if (!of_tool) fail_media(where, *media);
-      text = unseen_text(*media);
+      auto picture = of == Of::kOther ? std::nullopt : take_picture(content[i], *media, where, images);
+      if (picture) {
+        said.add(std::move(*picture));
+        continue;
+      }
+      if (of != Of::kTool) fail_media(where, *media);
+      said.add(unseen_text(*media));
     } else if (type == "refusal") {
-      text = part.need_text("refusal");
+      said.add(part.need_text("refusal"));
     } else if (type == "input_text" || type == "output_text" || type == "text" || type == "summary_text" ||
                type == "reasoning_text") {
-      text = part.need_text("text");
+      said.add(part.need_text("text"));
     } else {
       fail_unsupported(where + ".type", "there is no part of type '{}'; this server reads {}",
                        type.substr(0, 40), kKnownParts);
     }
-    if (!words.empty() && !text.empty()) words += '\n';
-    words += text;
   }
-  return words;
+  return said;
+}
+
+/// The same of somebody who shows nothing.
+std::string words_of(const json& content, const std::string& path) {
+  ImageList none;
+  text::Turn turn;
+  content_of(content, path, Of::kOther, none).move_into(turn);
+  return std::move(turn.text);
 }
 
 class Reader {
@@ -126,9 +140,11 @@ class Reader {
     const std::string role = fields.need_text("role");
     const json* content = fields.find("content");
     if (content == nullptr) fail_field(fields.path("content"), "is missing");
-    std::string words = words_of(*content, fields.path("content"), /*of_tool=*/false);
+    if (role == "user")
+      return turns_.say(Role::kUser,
+                        content_of(*content, fields.path("content"), Of::kUser, request_.chat.images));
+    std::string words = words_of(*content, fields.path("content"));
     if (role == "assistant") return turns_.answer(words);
-    if (role == "user") return turns_.say(Role::kUser, std::move(words));
     if (role == "system") return turns_.say(Role::kSystem, std::move(words));
     if (role == "developer") return turns_.say(Role::kDeveloper, std::move(words));
     fail_field(fields.path("role"), "must be user, assistant, system or developer, not '{}'",
@@ -152,7 +168,8 @@ class Reader {
     const std::string id = fields.need_text("call_id");
     const json* output = fields.find("output");
     if (output == nullptr) fail_field(fields.path("output"), "is missing");
-    turns_.result(id, words_of(*output, fields.path("output"), /*of_tool=*/true), fields.path("call_id"));
+    turns_.result(id, content_of(*output, fields.path("output"), Of::kTool, request_.chat.images),
+                  fields.path("call_id"));
   }
 
   /// Our own thought in whichever of three forms it comes back; another maker's encrypted one says nothing to us.
@@ -160,7 +177,7 @@ class Reader {
     std::string words;
     for (const char* key : {"content", "summary"}) {
       const json* parts = fields.find(key);
-      if (words.empty() && parts != nullptr) words = words_of(*parts, fields.path(key), /*of_tool=*/false);
+      if (words.empty() && parts != nullptr) words = words_of(*parts, fields.path(key));
     }
     const std::string sealed = fields.text("encrypted_content").value_or("");
     if (words.empty() && sealed.starts_with(kThoughtMark)) words = sealed.substr(kThoughtMark.size());

@@ -98,10 +98,11 @@ json asked_of(const Fields& body) {
 
 }  // namespace
 
-ResponsesRequest read_responses(const json& body, int vocab) {
+ResponsesRequest read_responses(const json& body, const Reading& reading) {
   const Fields fields(body);
   refuse_state(fields);
-  ResponsesRequest request{.chat = {.common = read_generation(fields, vocab)}};
+  ResponsesRequest request{
+      .chat = {.common = read_generation(fields, reading.vocab), .images = {.seen = reading.sees}}};
   ChatRequest& chat = request.chat;
   read_responses_input(fields, request);
   read_responses_tools(fields, request);

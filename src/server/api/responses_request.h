@@ -24,7 +24,7 @@ struct ResponsesRequest {
 };
 
 /// Throws ApiError.
-ResponsesRequest read_responses(const nlohmann::json& body, int vocab);
+ResponsesRequest read_responses(const nlohmann::json& body, const Reading& reading);
 
 /// How a thought is sent along, to come back: it is not encrypted, as nothing here is secret.
 inline constexpr std::string_view kThoughtMark = "thought:";

@@ -10,13 +10,13 @@ using nlohmann::json;
 void Service::responses(Call& call) {
   const json body = parse_body(call.request.body);
   require_named(body);
-  ResponsesRequest request = read_responses(body, model_->config().vocab);
+  ResponsesRequest request = read_responses(body, reading());
   ResponsesReplyOptions options{.stream = request.chat.common.stream,
                                 .tools = std::move(request.tools),
                                 .summary = request.summary,
                                 .encrypted = request.encrypted,
                                 .asked = std::move(request.asked)};
-  ChatJob chat = chat_job(std::move(request.chat), "resp_");
+  ChatJob chat = chat_job(call, std::move(request.chat), "resp_");
   chat.job.field = "input";
   chat.job.writer = [&](ReplyFrame frame) {
     options.chat = std::move(chat.reply);

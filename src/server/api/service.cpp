@@ -10,6 +10,15 @@
 namespace slip::server::api {
 namespace {
 
+/// A tower that cannot be read is no reason to serve no text.
+bool sees_pictures(const session::Model& model) {
+  try {
+    return model.vision() != nullptr && model.is_chat();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// Routes that other servers have, and why this one has not.
 struct Missing {
   std::string_view path;  // itself and all below
@@ -116,7 +125,8 @@ Service::~Service() = default;
 void Service::open(session::Model& model, ReplySource& replies) {
   model_ = &model;
   replies_ = &replies;
-  card_ = std::make_unique<ModelCard>(model, replies.context(), options_.names);
+  sees_ = options_.images.on && sees_pictures(model);
+  card_ = std::make_unique<ModelCard>(model, replies.context(), options_.names, sees_);
   metrics_ = std::make_unique<Metrics>(Metrics::Labels{.model_name = card_->id(),
                                                        .version = std::string(session::build_version()),
                                                        .commit = std::string(session::build_commit()),

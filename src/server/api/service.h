@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/api/image_parts.h"
 #include "server/api/metrics.h"
 #include "server/api/model_card.h"
 #include "server/api/roster.h"
@@ -20,12 +21,14 @@
 namespace slip::server::api {
 
 struct ChatRequest;
+struct Reading;
 
 struct ServiceOptions {
   ModelCard::Options names = {};
   AdmissionLimits limits = {};
   int workers = 2;        // threads that make text of deltas
-  int answer_tokens = 0;  // of a request that does not say; 0 = kDefaultMaxTokens
+  int answer_tokens = 0;  // of a request that does not say; 0 = the room left
+  ImageRules images = {};
   bool json_log = false;
   bool log_requests = true;
   /// Gets one line without its break, from any thread. Empty: no log.
@@ -97,7 +100,11 @@ class Service {
   void generate(Call& call, Job job);
   /// Throws ApiError 404 that names the loaded model to whoever asks for another.
   void require_named(const nlohmann::json& body) const;
-  ChatJob chat_job(ChatRequest chat, std::string prefix) const;
+  ChatJob chat_job(const Call& call, ChatRequest chat, std::string prefix) const;
+  /// What the conversation becomes, with its pictures fetched and decoded; `notes` gets a line for each.
+  session::Prompt prompt_of(const Call& call, const ChatRequest& chat, std::vector<std::string>& notes) const;
+  Reading reading() const;
+  std::vector<int> ids_of_conversation(const Call& call, const nlohmann::json& body) const;
   // Routes that tell.
   void page(Call& call);
   void health(Call& call);
@@ -117,6 +124,7 @@ class Service {
   std::atomic<State> state_{State::kLoading};
   session::Model* model_ = nullptr;  // set before the state says so
   ReplySource* replies_ = nullptr;
+  bool sees_ = false;  // pictures are allowed, and the model has a tower
   std::unique_ptr<ModelCard> card_;
   std::unique_ptr<Metrics> metrics_;
   Roster roster_;

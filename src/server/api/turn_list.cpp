@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "server/api/error.h"
 
@@ -10,8 +11,38 @@ namespace slip::server::api {
 
 using text::Role;
 
-void TurnList::say(Role role, std::string words) {
-  text::Turn turn{.role = role, .text = std::move(words)};
+namespace {
+
+/// The words at the end of the parts.
+std::string& words_behind(std::vector<text::ContentPart>& parts) {
+  if (parts.back().kind != text::ContentPart::Kind::kText) parts.emplace_back();
+  return parts.back().text;
+}
+
+}  // namespace
+
+void Content::add(std::string_view words, std::string_view between) {
+  if (!words_.empty() && !words.empty()) words_ += between;
+  words_ += words;
+}
+
+void Content::add(text::ContentPart picture) {
+  if (!words_.empty()) parts_.push_back({.text = std::exchange(words_, {})});
+  parts_.push_back(std::move(picture));
+}
+
+void Content::move_into(text::Turn& turn) && {
+  if (parts_.empty()) {
+    turn.text = std::move(words_);
+    return;
+  }
+  if (!words_.empty()) parts_.push_back({.text = std::move(words_)});
+  turn.parts = std::move(parts_);
+}
+
+void TurnList::say(Role role, Content content) {
+  text::Turn turn{.role = role};
+  std::move(content).move_into(turn);
   if (role != Role::kUser && !waiting_.empty()) {
     held_.push_back(std::move(turn));
     return;
@@ -39,7 +70,7 @@ void TurnList::call(text::ToolCall call) {
   turn.calls.push_back(std::move(call));
 }
 
-void TurnList::result(const std::string& call_id, std::string words, const std::string& where) {
+void TurnList::result(const std::string& call_id, Content content, const std::string& where) {
   bool made = false;
   if (caller_ > 0) {
     const auto& calls = turns_[caller_ - 1].calls;
@@ -48,24 +79,25 @@ void TurnList::result(const std::string& call_id, std::string words, const std::
   }
   if (!made)
     fail_field(where, "there is no call '{}' in the assistant's turn before it", call_id.substr(0, 80));
-  add_result(call_id, std::move(words));
+  add_result(call_id, std::move(content));
 }
 
-void TurnList::result_of(const std::string& name, std::string words, const std::string& where) {
+void TurnList::result_of(const std::string& name, Content content, const std::string& where) {
   if (caller_ > 0) {
     for (const text::ToolCall& call : turns_[caller_ - 1].calls) {
       if (!name.empty() && call.name != name) continue;
       if (std::find(waiting_.begin(), waiting_.end(), call.id) == waiting_.end()) continue;
-      return add_result(std::string(call.id), std::move(words));
+      return add_result(std::string(call.id), std::move(content));
     }
   }
   fail_field(where, "there is no call{}{} before it that waits for a result", name.empty() ? "" : " of ",
              name.substr(0, 80));
 }
 
-void TurnList::add_result(const std::string& call_id, std::string words) {
+void TurnList::add_result(const std::string& call_id, Content content) {
   std::erase(waiting_, call_id);
-  turns_.push_back({.role = Role::kTool, .text = std::move(words), .call_id = call_id});
+  turns_.push_back({.role = Role::kTool, .call_id = call_id});
+  std::move(content).move_into(turns_.back());
   if (waiting_.empty()) {
     for (text::Turn& turn : held_) turns_.push_back(std::move(turn));
     held_.clear();
@@ -76,8 +108,9 @@ void TurnList::remind(std::string_view words) {
   const auto last = std::find_if(turns_.rbegin(), turns_.rend(),
                                  [](const text::Turn& turn) { return turn.role == Role::kTool; });
   if (last == turns_.rend()) return say(Role::kUser, std::string(words));
-  if (!last->text.empty()) last->text += "\n\n";
-  last->text += words;
+  std::string& text = last->parts.empty() ? last->text : words_behind(last->parts);
+  if (!text.empty()) text += "\n\n";
+  text += words;
 }
 
 bool TurnList::ends_with_answer() const {

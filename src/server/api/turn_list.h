@@ -8,16 +8,34 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/conversation.h"
 
 namespace slip::server::api {
 
+/// What is said in a turn or a result: words, and pictures where they stand among them.
+class Content {
+ public:
+  Content() = default;
+  Content(std::string words) : words_(std::move(words)) {}  // NOLINT: words are a content
+
+  /// `between` stands before the words where others stand in front of them.
+  void add(std::string_view words, std::string_view between = "\n");
+  void add(text::ContentPart picture);
+  bool empty() const { return words_.empty() && parts_.empty(); }
+  void move_into(text::Turn& turn) &&;
+
+ private:
+  std::string words_;                     // behind the last picture
+  std::vector<text::ContentPart> parts_;  // up to the last picture
+};
+
 class TurnList {
  public:
   /// A whole turn of a system, a developer or a user.
-  void say(text::Role role, std::string words);
+  void say(text::Role role, Content content);
 
   // Pieces of an assistant's turn. Empty words are no piece.
   void think(std::string_view words);
@@ -26,9 +44,9 @@ class TurnList {
   void call(text::ToolCall call);
 
   /// A tool's result; throws ApiError 400 that names `where` when the last assistant made no such call.
-  void result(const std::string& call_id, std::string words, const std::string& where);
+  void result(const std::string& call_id, Content content, const std::string& where);
   /// Of a call without an id: the first one of that name that has no result yet; any name where it is empty.
-  void result_of(const std::string& name, std::string words, const std::string& where);
+  void result_of(const std::string& name, Content content, const std::string& where);
   /// Behind the last result, as part of it.
   void remind(std::string_view words);
 
@@ -42,7 +60,7 @@ class TurnList {
 
  private:
   text::Turn& assistant();
-  void add_result(const std::string& call_id, std::string words);
+  void add_result(const std::string& call_id, Content content);
   void release();
 
   std::vector<text::Turn> turns_;
