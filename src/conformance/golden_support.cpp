@@ -88,6 +88,14 @@ int argmax(std::span<const float> row) {
   return static_cast<int>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
+Check compare_drafts(std::string name, std::span<const float> got, std::span<const float> want,
+                     const VerifyOptions& options) {
+  // Draft logits are not soft-capped, so they are a few times larger than the target's, and their errors too.
+  constexpr double kCpuBound = 1e-2, kGpuBound = 1e-2;
+  if (options.on_cpu()) return judge(std::move(name), largest_error(got, want), kCpuBound, kLargest);
+  return judge(std::move(name), relative_error(got, want), kGpuBound, kRelative);
+}
+
 double device_noise(const model::Config& config, const VerifyOptions& options, int bits, size_t positions) {
   return reference::float_noise(config, static_cast<int>(positions)) +
          (options.on_cpu() ? 0 : std::ldexp(1.0, -bits - 1));

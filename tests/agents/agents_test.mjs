@@ -1,6 +1,8 @@
 // agents_test.mjs SCRIPTED_SERVER SLIPSTREAM: Claude Code, Codex and opencode as people start them, with
 // `slipstream launch`. Each gets one prompt whose answer is a tool call, runs the tool, and prints what follows. The
 // scripted model says what the prompt holds between SAY{ and }END: the first part, and the second once a tool answered.
+// SLIP_WAIT=330 in the environment makes the first prompt take so many seconds: clients give up after 300 quiet ones.
+// Names of agents behind the programs run only those.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,6 +18,8 @@ const home = mkdtempSync(path.join(tmpdir(), "slipstream-agents-"));
 const server = spawn(serverProgram, { stdio: ["pipe", "pipe", "inherit"] });
 const [line] = await once(server.stdout, "data");
 const url = `http://127.0.0.1:${Number(String(line))}`;
+
+const wait = Number(process.env.SLIP_WAIT ?? 0);
 
 /// Runs an agent in a small project of its own, with an empty home.
 async function launch(name, words) {
@@ -36,7 +40,7 @@ async function launch(name, words) {
   let out = "", err = "";
   child.stdout.on("data", (data) => (out += data));
   child.stderr.on("data", (data) => (err += data));
-  const timer = setTimeout(() => child.kill("SIGKILL"), 240_000);
+  const timer = setTimeout(() => child.kill("SIGKILL"), 240_000 + wait * 2000);
   const [code] = await once(child, "exit");
   clearTimeout(timer);
   return { code, out, err, project };
@@ -44,7 +48,7 @@ async function launch(name, words) {
 
 const call = (name, fields) => `<|tool_call>call:${name}{${fields}}<tool_call|>`;
 const text = (words) => `<|"|>${words}<|"|>`;
-const script = (first, second) => `SAY{${first}}THEN{${second}}END`;
+const script = (first, second) => `SAY{${wait > 0 ? `wait ${wait} ` : ""}${first}}THEN{${second}}END`;
 
 const tests = {
   async claude() {
@@ -57,7 +61,8 @@ const tests = {
   },
   async opencode() {
     const prompt = script(call("bash", `command:${text("cp note.txt copy.txt")},description:${text("copy")}`), "copied it");
-    return launch("opencode", ["run", prompt]);
+    // It puts words with spaces into quotes and escapes the quotes in them.
+    return launch("opencode", ["run", ...prompt.split(" ")]);
   },
 };
 

@@ -61,13 +61,26 @@ TEST(Drafts, page_1_a_call_that_is_dropped_and_text_behind_the_first_call_have_n
   }
 }
 
+/// Ids that a model which counts goes on from: what it writes next stood there before, and once something else did.
+std::vector<int> counted() {
+  std::vector<int> ids;
+  for (int id = 340; id < 400; ++id) ids.push_back(id);
+  for (const int id : {340, 341, 342, 343, 344, 460, 461, 462, 340, 341, 342}) ids.push_back(id);
+  return ids;
+}
+
 TEST(Drafts, page_1_sources_and_rejected_guesses_add_up_to_the_timings) {
   Loaded loaded;
-  int drafted = 0;
-  for (int i = 0; i < 6; ++i) {
-    for (const char* path : {kChat, "/v1/completions"}) {
-      json body = chat({{"max_tokens", 48}, {"seed", i}, {"temperature", 1}, {"report_drafts", true}});
-      body["messages"][0]["content"] = body["prompt"] = "abcabcabcabc" + std::to_string(i);
+  int accepted = 0, wrong = 0;
+  for (const char* path : {kChat, "/v1/completions"}) {
+    for (const double temperature : {0.0, 1.0}) {
+      json body = chat({{"max_tokens", 40},
+                        {"seed", 3},
+                        {"temperature", temperature},
+                        {"report_drafts", true},
+                        {"ignore_eos", true},
+                        {"prompt", "x"},
+                        {"continue_token_ids", counted()}});
       const auto got = loaded.post(path, body);
       got->wait();
       ASSERT_EQ(got->status(), 200) << got->text();
@@ -83,12 +96,14 @@ TEST(Drafts, page_1_sources_and_rejected_guesses_add_up_to_the_timings) {
       for (const auto& [name, counts] : timings["drafters"].items())
         EXPECT_EQ(by_source[name], counts["draft_n_accepted"]) << name;
       EXPECT_EQ(rejected, timings["draft_n"].get<int>() - timings["draft_n_accepted"].get<int>());
-      drafted += timings["draft_n"].get<int>();
+      accepted += timings["draft_n_accepted"].get<int>();
+      wrong += rejected;
       const json& text = choice.contains("message") ? choice["message"]["content"] : choice["text"];
       EXPECT_EQ(bytes_of(choice["drafts"], "content"), text.get<std::string>().size());
     }
   }
-  EXPECT_GT(drafted, 0) << "nothing was guessed, and nothing tried";
+  EXPECT_GT(accepted, 0) << "nothing was guessed right, and nothing tried";
+  EXPECT_GT(wrong, 0) << "nothing was guessed wrong, and nothing tried";
 }
 
 TEST(Continue, a_reply_goes_on_from_ids_in_text_thoughts_and_calls) {
@@ -150,7 +165,8 @@ TEST(Continue, the_rest_is_the_same_bytes_as_without_the_cut) {
     const auto got = loaded.post(kChat, rest);
     got->wait();
     std::vector<int> more;
-    for (const json& entry : got->body()["choices"][0]["drafts"]) more.push_back(entry["id"]);
+    const json answer = got->body();
+    for (const json& entry : answer["choices"][0]["drafts"]) more.push_back(entry["id"]);
     EXPECT_EQ(more, std::vector<int>(ids.begin() + static_cast<ptrdiff_t>(cut), ids.end())) << cut;
   }
 }

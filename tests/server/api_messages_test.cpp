@@ -262,7 +262,8 @@ TEST(Messages, a_system_message_between_a_call_and_its_result_comes_behind_the_r
   Server server({}, true, 4096);
   server.says("a");
   json messages = tool_round("");
-  messages.insert(messages.begin() + 2, json::object({{"role", "system"}, {"content", "news"}}));
+  const json news{{"role", "system"}, {"content", "news"}};
+  messages.insert(messages.begin() + 2, news);
   const std::string prompt = prompt_of(server, request({{"messages", messages}, {"tools", tools()}}));
   EXPECT_LT(prompt.find("18 degrees"), prompt.find("system\nnews")) << prompt;
 }
@@ -298,6 +299,18 @@ TEST(Messages, stop_sequences_end_the_text_and_are_named) {
       EXPECT_EQ(message["stop_sequence"], "three");
     }
   }
+}
+
+TEST(Messages, of_two_stop_sequences_in_one_token_the_one_that_ends_first_is_named_and_the_longest_of_those) {
+  Server server;
+  const auto named = [&](const json& stops) {
+    server.replies.set({.tokens = {test::kScriptBegin + 7}});  // "answer"
+    return server.ask(kMessages, request({{"stop_sequences", stops}}))->body()["stop_sequence"];
+  };
+  EXPECT_EQ(named(json::array({"we", "sw"})), "sw");
+  EXPECT_EQ(named(json::array({"sw", "we"})), "sw");
+  EXPECT_EQ(named(json::array({"sw", "nsw"})), "nsw");
+  EXPECT_EQ(named(json::array({"nsw", "sw"})), "nsw");
 }
 
 TEST(Messages, max_tokens_is_clamped_to_the_room_and_its_end_has_a_name) {

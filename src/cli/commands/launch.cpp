@@ -110,7 +110,9 @@ void wait_until_ready(OwnServer& server, const std::string& url) {
 }
 
 std::unique_ptr<OwnServer> start_server(const LaunchOptions& options) {
-  std::vector<std::string> arguments{"--quiet", "--port", port_of(options.url)};
+  // When the agent has ended, nobody is left whose answer it would have to finish.
+  std::vector<std::string> arguments{"--quiet",         "--port", port_of(options.url), "--drain-grace", "0",
+                                     "--drain-timeout", "0"};
   if (!options.model.empty()) arguments.insert(arguments.end(), {"--model", options.model});
   if (!options.context.empty()) arguments.insert(arguments.end(), {"--context", options.context});
   if (!options.key_file.empty()) arguments.insert(arguments.end(), {"--api-key", options.key_file});

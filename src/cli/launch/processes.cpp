@@ -70,8 +70,6 @@ OwnServer::OwnServer(const std::vector<std::string>& arguments) {
 
 OwnServer::~OwnServer() {
   if (!runs()) return;
-  // Twice: nobody is left whose answer it would have to finish.
-  ::kill(process_, SIGTERM);
   ::kill(process_, SIGTERM);
   ::waitpid(process_, nullptr, 0);
 }

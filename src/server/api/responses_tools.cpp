@@ -29,7 +29,8 @@ class Reader {
     const std::string type = fields.text("type").value_or("");
     if (type.empty()) fail_field(fields.path("type"), "is missing");
     if (type == "function" || type == "custom") {
-      const std::string name = fields.text("name").value_or("");
+      const std::string name = fields.need_text("name");
+      require_callable(name, fields.path("name"));
       text::Tool read{.name = full_name(space, name), .description = fields.text("description").value_or("")};
       require_callable(read.name, fields.path("name"));
       if (type == "custom") {
