@@ -194,10 +194,17 @@ std::vector<PositionRange> Cache::resident(LayerKind kind) const {
   return {{first, length_}};
 }
 
-std::span<const DevicePage> Cache::device_pages(LayerKind kind) const {
+Cache::DevicePages Cache::device_pages(LayerKind kind) const {
   SLIP_CHECK(pool_.side() == MemorySide::kDevice);
   const Table& from = table(kind);
-  return std::span(from.addresses).subspan(static_cast<size_t>(from.first));
+  if (!from.used) return {};
+  const int64_t kept = kind == LayerKind::kSliding ? layout_.first_kept(length_) / kPagePositions : 0;
+  const int64_t first = std::max(from.first, kept), end = pages_for(int64_t{length_} + staged_);
+  SLIP_CHECK(end <= static_cast<int64_t>(from.addresses.size()));
+  return {.first = first,
+          .pages = std::span(from.addresses)
+                       .subspan(static_cast<size_t>(first),
+                                static_cast<size_t>(std::max<int64_t>(0, end - first)))};
 }
 
 }  // namespace slip::kv

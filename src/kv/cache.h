@@ -93,8 +93,13 @@ class Cache {
   /// Others refer to pages up to `position`, which therefore stay as they are.
   void share_up_to(int position);
 
-  /// Addresses of pages [first_page, end_page) of the kind, for a device's backend: of a cache on a device.
-  std::span<const DevicePage> device_pages(model::LayerKind kind) const;
+  /// Where the pages lie that rows at length() - 1 and the staged ones read and write, for a device's backend: of a
+  /// cache on a device.
+  struct DevicePages {
+    int64_t first = 0;  // number of the first of them
+    std::span<const DevicePage> pages;
+  };
+  DevicePages device_pages(model::LayerKind kind) const;
 
   const Layout& layout() const { return layout_; }
   PagePool& pool() const { return pool_; }

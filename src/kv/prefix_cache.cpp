@@ -134,6 +134,9 @@ Match PrefixCache::adopt(Chain& chain, const PrefixQuery& query, std::span<Cache
     now = match(asked);
   }
   counts_.restored += found.positions;
+  for (Cache* cache : caches) {
+    if (cache != nullptr && query.most > 0) cache->keep_until_trimmed();
+  }
   return found;
 }
 
@@ -158,7 +161,6 @@ bool PrefixCache::fill(int units, std::span<Cache* const> caches) {
   for (size_t i = 0; i < caches.size(); ++i) {
     if (caches[i] == nullptr) continue;
     enough = enough && caches[i]->adopt({.length = length, .full = full_[i], .sliding = sliding_[i]});
-    caches[i]->keep_until_trimmed();
   }
   for (size_t i = 0; i < caches.size(); ++i) {
     if (caches[i] == nullptr) continue;

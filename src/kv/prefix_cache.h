@@ -84,7 +84,8 @@ class PrefixCache {
   Match match(const PrefixQuery& query) const;
   /// Begins a chain, and fills empty caches from the longest prefix that can be restored: `positions` says how much
   /// that was. 0 too where the pool has no page for a copy. `caches`: as the layouts; null = not wanted. From now on
-  /// extend() trims the caches, not their commit().
+  /// extend() gives their sliding pages back, not commit(), unless query.most is 0: whoever takes nothing may also
+  /// extend nothing.
   Match adopt(Chain& chain, const PrefixQuery& query, std::span<Cache* const> caches);
   /// Registers the units that are complete in all caches, up to position `upto`; after every commit. The content is the
   /// sequence's whole history.

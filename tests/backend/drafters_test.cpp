@@ -41,7 +41,9 @@ std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target, Activ
   options.max_rows = 96;
   options.activations = mode;
   options.kv_storage = storage;
-  return load(target.config, target.weights, options);
+  auto backend = load(target.config, target.weights, options);
+  backend->pages().poison_new_pages(true);  // what a page held before is not to be read
+  return backend;
 }
 
 class AssistantOfShape : public testing::TestWithParam<std::tuple<const char*, int>> {};

@@ -24,7 +24,9 @@ using test::token_at;
 
 std::unique_ptr<Backend> load_target(const checkpoint::Checkpoint& target,
                                      kv::Storage storage = kv::Storage::kBf16) {
-  return load(target.config, target.weights, test::cuda_options(64, storage));
+  auto backend = load(target.config, target.weights, test::cuda_options(64, storage));
+  backend->pages().poison_new_pages(true);  // what a page held before is not to be read
+  return backend;
 }
 
 class CudaAssistantOf : public test::PairTest {};

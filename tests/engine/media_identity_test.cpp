@@ -114,7 +114,10 @@ TEST_P(MediaIdentity, speculation_cannot_be_seen_behind_pictures) {
     const auto result = suite.differences(speculator);
     for (const auto& difference : result.differences) ADD_FAILURE() << name << ": " << difference;
     for (const auto& failure : result.failures) ADD_FAILURE() << name << ": " << failure;
-    EXPECT_GT(result.drafted, 0) << name;
+    // Texts of random weights need not repeat themselves.
+    if (name != std::string_view("suffix")) {
+      EXPECT_GT(result.drafted, 0) << name;
+    }
   }
 }
 
@@ -178,6 +181,7 @@ TEST_P(MediaIdentity, a_prefix_hit_behind_a_picture_gives_the_same_bits) {
     pictures_->insert(one, picture, 40, 10);
     for (int i = 0; i < tail; ++i) one.prompt.push_back(30 + i);
     one.max_tokens = 12;
+    one.sampling.temperature = 1;
     Got got;
     one.sink = [&](const Delta& delta) {
       EXPECT_NE(delta.finish, FinishReason::kError) << delta.error;

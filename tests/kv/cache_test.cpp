@@ -275,7 +275,28 @@ TEST(CacheDeathTest, a_host_view_of_device_pages_and_the_reverse_are_refused) {
       here(layout, host, add_classes(host, layout));
   EXPECT_DEATH(HostPages{there}, "kHost");
   EXPECT_DEATH(here.device_pages(LayerKind::kFull), "kDevice");
-  EXPECT_TRUE(there.device_pages(LayerKind::kFull).empty());
+  EXPECT_TRUE(there.device_pages(LayerKind::kFull).pages.empty());
+}
+
+TEST(Cache, gives_a_device_the_pages_that_its_rows_use) {
+  const Layout layout(config_of("tiny-dense"), Storage::kF32, 16);
+  PageMemory memory = host_memory();
+  memory.side = MemorySide::kDevice;
+  PagePool pool(memory);
+  Cache cache(layout, pool, add_classes(pool, layout));
+  cache.reserve(2000);
+  cache.keep_until_trimmed();
+  write(cache, 5 * kPagePositions - 3);
+  EXPECT_EQ(cache.first_page(LayerKind::kSliding), 0);
+  const int64_t first = layout.first_kept(cache.length()) / kPagePositions;
+  ASSERT_GT(first, 0);
+  cache.stage(3);
+  EXPECT_EQ(cache.device_pages(LayerKind::kFull).pages.size(), 5u);
+  EXPECT_EQ(cache.device_pages(LayerKind::kSliding).first, first);
+  EXPECT_EQ(cache.device_pages(LayerKind::kSliding).pages.size(), static_cast<size_t>(5 - first));
+  cache.stage(4);
+  EXPECT_EQ(cache.device_pages(LayerKind::kFull).first, 0);
+  EXPECT_EQ(cache.device_pages(LayerKind::kFull).pages.size(), 6u);
 }
 
 TEST(CacheDeathTest, what_others_refer_to_is_not_forgotten) {

@@ -358,6 +358,23 @@ TEST(PrefixCache, of_two_pages_with_the_same_content_one_comes_free) {
   again.check();
 }
 
+TEST(PrefixCache, a_sequence_that_may_take_nothing_gives_its_pages_back_by_itself) {
+  PrefixBench bench(64);
+  const std::vector<int> tokens = random_tokens(1, 2048);
+  leave(bench, tokens);
+  Cache cache(*bench.layouts[0], bench.pool, bench.classes[0]);
+  Cache* caches[] = {&cache};
+  PrefixCache::Chain chain;
+  EXPECT_EQ(
+      bench.prefixes->adopt(chain, {.salt = {}, .content = {.tokens = tokens}, .most = 0}, caches).positions,
+      0);
+  while (cache.length() < 2048) {
+    cache.stage(512);
+    cache.commit(512);
+  }
+  EXPECT_EQ(cache.first_page(LayerKind::kSliding), 7);
+}
+
 TEST(PrefixCache, counts_what_was_asked_found_and_restored) {
   PrefixBench bench(100);
   leave(bench, random_tokens(1, 1000));

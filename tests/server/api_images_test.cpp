@@ -144,7 +144,7 @@ TEST_F(Images, are_seen_by_the_other_apis) {
 
   const json block = {{"type", "image"},
                       {"source", {{"type", "base64"}, {"media_type", "image/jpeg"}, {"data", shapes()}}}};
-  json message = {{"model", "x"},
+  json message = {{"model", "tiny"},
                   {"max_tokens", 60},
                   {"temperature", 0},
                   {"messages", {{{"role", "user"}, {"content", {block, words()}}}}}};
@@ -153,7 +153,7 @@ TEST_F(Images, are_seen_by_the_other_apis) {
   EXPECT_EQ(counted, ask(kMessages, message)["usage"]["input_tokens"]);
 
   const json ollama = ask(
-      kOllama, {{"model", "x"},
+      kOllama, {{"model", "tiny"},
                 {"stream", false},
                 {"options", {{"temperature", 0}}},
                 {"messages", {{{"role", "user"}, {"content", "What do you see?"}, {"images", {shapes()}}}}}});
@@ -180,7 +180,7 @@ TEST_F(Images, of_tools_are_shown_behind_their_result) {
   const json block = {{"type", "image"},
                       {"source", {{"type", "base64"}, {"media_type", "image/png"}, {"data", shapes()}}}};
   const auto message_with = [&](const json& result) {
-    return ask(kMessages, {{"model", "x"},
+    return ask(kMessages, {{"model", "tiny"},
                            {"max_tokens", 4},
                            {"messages",
                             {{{"role", "user"}, {"content", "Look."}},

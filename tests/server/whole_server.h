@@ -34,6 +34,7 @@ class WholeServer {
     replies_ = std::make_unique<ModelReplies>(*model);
     service.open(*model, *replies_);
     options.http.port = 0;
+    unix_socket_ = options.http.unix_socket;
     server = std::make_unique<http::Server>(
         options.http, service.handler(),
         [](std::string_view path, const http::Refusal& refusal) { return error_body(path, refusal); });
@@ -45,6 +46,7 @@ class WholeServer {
   }
 
   int port() const { return server->port(); }
+  const std::string& unix_socket() const { return unix_socket_; }
   static std::string request(const std::string& path, const json& body) {
     const std::string text = body.dump();
     return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(text.size()) +
@@ -58,6 +60,7 @@ class WholeServer {
 
  private:
   SystemTimers timers_;
+  std::string unix_socket_;
 
  public:
   Service service;

@@ -27,9 +27,9 @@ size_t most_table_entries(const kv::Layout& layout) {
 int write_pages(const kv::Cache& cache, std::byte** table, int used, RowGroup& group) {
   int count = 0;
   for (const auto kind : {model::LayerKind::kSliding, model::LayerKind::kFull}) {
-    group.pages[kind == model::LayerKind::kSliding ? 0 : 1] =
-        used + count - static_cast<int>(cache.first_page(kind));
-    for (const kv::DevicePage page : cache.device_pages(kind))
+    const kv::Cache::DevicePages there = cache.device_pages(kind);
+    group.pages[kind == model::LayerKind::kSliding ? 0 : 1] = used + count - static_cast<int>(there.first);
+    for (const kv::DevicePage page : there.pages)
       table[used + count++] = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(page));
   }
   SLIP_CHECK(static_cast<size_t>(count) <= most_table_entries(cache.layout()));

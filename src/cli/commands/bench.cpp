@@ -113,7 +113,7 @@ bool parse_bench(const Arguments& args, BenchOptions& options) {
   if (options.vision && options.backend.device == session::DeviceKind::kCuda)
     fail_usage("--vision measures towers on the CPU, where they run; leave out --device cuda");
   if (!options.sequences.empty())
-    options.plan.sequences = parse_list("--sequences", options.sequences, 1, 64);
+    options.plan.sequences = parse_list("--sequences", options.sequences, 1, 128);
   if (!options.shape.empty() && !options.model.model.empty())
     fail_usage("bench measures either -m MODEL or --shape NAME; leave one of them out");
   if (options.acceptance && options.shape.empty())

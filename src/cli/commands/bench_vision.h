@@ -33,7 +33,7 @@ struct VisionReport {
   bool narrow = false;  // products of bf16
   int threads = 0;
   size_t bytes = 0;  // of packed weights
-  std::vector<VisionResult> budgets;
+  std::vector<VisionResult> budgets = {};
   double decode_seconds = 0;  // of the JPEG, the worker's start included
 
   std::string markdown() const;

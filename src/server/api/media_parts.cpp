@@ -20,10 +20,13 @@ constexpr MediaName kMedia[] = {
 const MediaName* media_of(const nlohmann::json& part) {
   if (!part.is_object()) return nullptr;
   const auto type = part.find("type");
-  if (type == part.end() || !type->is_string()) return nullptr;
-  const auto& name = type->get_ref<const std::string&>();
-  const auto found =
-      std::find_if(std::begin(kMedia), std::end(kMedia), [&](const MediaName& m) { return m.type == name; });
+  if (type != part.end() && !type->is_string()) return nullptr;
+  // Some clients leave the type out: {"image_url": ...}.
+  const auto is = [&](const MediaName& media) {
+    return type != part.end() ? type->get_ref<const std::string&>() == media.type
+                              : media.type.ends_with("_url") && part.contains(media.type);
+  };
+  const auto found = std::find_if(std::begin(kMedia), std::end(kMedia), is);
   return found == std::end(kMedia) ? nullptr : found;
 }
 
