@@ -128,6 +128,15 @@ TEST(Ollama, says_what_runs_here) {
   EXPECT_EQ(server.ask(kChatRoute, request({{"model", "other"}}))->status(), 404);
 }
 
+TEST(Ollama, who_asks_nothing_is_told_that_the_model_is_loaded) {
+  Server server;
+  for (const json& messages : {json(), json::array()}) {
+    const json answer = server.ask(kChatRoute, request({{"messages", messages}}))->body();
+    EXPECT_EQ(answer["done_reason"], "load");
+    EXPECT_EQ(answer["done"], true);
+  }
+}
+
 TEST(Ollama, a_failure_in_mid_stream_is_a_line_with_an_error) {
   Server server;
   server.says("hello", {.tokens = {}, .fail_at = 2});
@@ -139,8 +148,7 @@ TEST(Ollama, what_is_wrong_is_refused_in_its_shape) {
   server.says("a");
   const json call{{"role", "tool"}, {"content", "x"}};
   for (const json& more :
-       std::vector<json>{{{"messages", nullptr}},
-                         {{"messages", json::array()}},
+       std::vector<json>{{{"messages", "hi"}},
                          {{"messages", {5}}},
                          {{"messages", {{{"content", "x"}}}}},
                          {{"messages", {{{"role", "wizard"}, {"content", "x"}}}}},

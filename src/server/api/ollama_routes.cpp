@@ -1,6 +1,8 @@
 // The routes of ollama's API that clients need to talk: what runs here, and a chat. The others are a 501.
 #include <fmt/format.h>
 
+#include <ctime>
+
 #include "server/api/error.h"
 #include "server/api/ollama_reply.h"
 #include "server/api/ollama_request.h"
@@ -76,6 +78,15 @@ void Service::ollama_show(Call& call) {
 void Service::ollama_chat(Call& call) {
   const json body = read_body(call.request.body);
   require_named(body);
+  // Clients load a model by asking it nothing; this one is loaded.
+  if (const json* messages = Fields(body).find("messages");
+      messages == nullptr || (messages->is_array() && messages->empty())) {
+    return respond_json(*call.exchange, {{"model", card_->id()},
+                                         {"created_at", ollama_time(std::time(nullptr))},
+                                         {"message", {{"role", "assistant"}, {"content", ""}}},
+                                         {"done", true},
+                                         {"done_reason", "load"}});
+  }
   ChatJob chat = chat_job(call, read_ollama_chat(body, reading()), "ollama-");
   OllamaReplyOptions options{.stream = chat.job.common.stream};
   chat.job.writer = [&](ReplyFrame frame) {
