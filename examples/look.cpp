@@ -9,7 +9,7 @@ int main(int count, char** words) {
     return 1;
   }
   try {
-    slip::Model model = slip::Model::open(words[1]).load();
+    slip::Model model = slip::Model::open(words[1], {.media_worker = SLIPSTREAM_MEDIA_WORKER}).load();
     slip::Message message{.role = "user", .content = count > 3 ? words[3] : "What do you see?"};
     message.images.push_back({.file = words[2]});
     for (const slip::Event& event : model.chat({message}, {.max_tokens = 200}))

@@ -36,7 +36,8 @@ enum class Device {
 
 struct OpenOptions {
   /// The program that decodes pictures, each in a sandboxed process of its own: slipstream-media-worker. Empty: found
-  /// beside the library, or where it was installed.
+  /// beside the program, or where it was installed by its build. The CMake package defines SLIPSTREAM_MEDIA_WORKER as the
+  /// one it came with; pkg-config tells it as --variable=media_worker.
   std::string media_worker = {};
 };
 

@@ -301,6 +301,18 @@ TEST(Messages, stop_sequences_end_the_text_and_are_named) {
   }
 }
 
+TEST(Messages, of_two_stop_sequences_in_one_token_the_one_that_ends_first_is_named_and_the_longest_of_those) {
+  Server server;
+  const auto named = [&](const json& stops) {
+    server.replies.set({.tokens = {test::kScriptBegin + 7}});  // "answer"
+    return server.ask(kMessages, request({{"stop_sequences", stops}}))->body()["stop_sequence"];
+  };
+  EXPECT_EQ(named(json::array({"we", "sw"})), "sw");
+  EXPECT_EQ(named(json::array({"sw", "we"})), "sw");
+  EXPECT_EQ(named(json::array({"sw", "nsw"})), "nsw");
+  EXPECT_EQ(named(json::array({"nsw", "sw"})), "nsw");
+}
+
 TEST(Messages, max_tokens_is_clamped_to_the_room_and_its_end_has_a_name) {
   Server server({}, true, 64);
   server.says("hello");

@@ -13,7 +13,8 @@ struct Loaded {
     const test::ScriptedVocabulary vocabulary(test::thoughtful_script());
     model = std::make_unique<session::Model>(synth::synthesize(synth),
                                              text::Tokenizer::parse(vocabulary.tokenizer_json(), "scripted"));
-    session::LoadOptions options{.draft = {.kind = session::Drafting::kSuffix}, .engine = {.sequences = 8}};
+    session::LoadOptions options{.draft = {.kind = session::Drafting::kSuffix, .depth = 4},
+                                 .engine = {.sequences = 8}};
     options.backend.device = session::DeviceKind::kCpu;
     options.backend.threads = 1;
     model->load(options);
