@@ -36,7 +36,7 @@ struct Options {
 
   std::vector<LogitBias> logit_bias = {};  // ascending ids, each once
   std::vector<int> suppressed = {};        // never sampled; wins over a bias
-  std::vector<int> placeholders = {};      // stand for pictures and sounds: no text, so penalties pass them over
+  std::vector<int> placeholders = {};  // stand for pictures and sounds: no text, so penalties pass them over
 
   uint64_t seed = 0;
   int top_logprobs = -1;  // -1 = no logprobs, 0 = of the chosen token, n = of the n likeliest as well

@@ -197,7 +197,8 @@ Model::~Model() = default;
 
 Model Model::open(const std::string& name, const OpenOptions& options) {
   auto impl = std::make_shared<Impl>();
-  impl->model = session::Model::open(name, {.vision = {.decoder = {.worker = {.program = options.media_worker}}}});
+  impl->model =
+      session::Model::open(name, {.vision = {.decoder = {.worker = {.program = options.media_worker}}}});
   return Model(std::move(impl));
 }
 
@@ -236,7 +237,8 @@ Stream Model::chat(const std::vector<Message>& messages, const GenerateOptions& 
     conversation.turns.push_back(turn_of(message));
     for (const Image& image : message.images) pictures.push_back(look(impl_->loaded(), image));
   }
-  return start(impl_->loaded().prompt(conversation, {.thinking = options.thinking}, pictures), generation_of(options));
+  return start(impl_->loaded().prompt(conversation, {.thinking = options.thinking}, pictures),
+               generation_of(options));
 }
 
 Stream Model::chat_json(std::string_view messages, const GenerateOptions& options) {

@@ -110,8 +110,8 @@ Prompt Model::prompt(const text::Conversation& conversation, const ChatOptions& 
     fail_usage("{} reads text alone, so it cannot see pictures; use a model with vision", name_);
   std::vector<int> ids = text::encode(*tokenizer_, chat_.render(conversation, options));
   const bool in_thought = ends_in_thought(*tokenizer_, ids);
-  Prompt prompt = shows || !pictures.empty() ? with_pictures(ids, pictures, vision()->tokens())
-                                             : Prompt(std::move(ids));
+  Prompt prompt =
+      shows || !pictures.empty() ? with_pictures(ids, pictures, vision()->tokens()) : Prompt(std::move(ids));
   prompt.in_thought = in_thought;
   return prompt;
 }

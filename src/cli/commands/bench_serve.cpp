@@ -44,9 +44,8 @@ bool parse(const Arguments& args, BenchServeOptions& options) {
   LoadPlan& plan = options.plan;
   Parser parser(bench_serve_command, "[--url URL]... [--concurrency LIST | --rate LIST]");
   parser.group("Servers");
-  parser.texts(
-      {"--url", "URL", "of a server, without /v1 (default http://127.0.0.1:8080), or several"},
-      options.urls);
+  parser.texts({"--url", "URL", "of a server, without /v1 (default http://127.0.0.1:8080), or several"},
+               options.urls);
   parser.text({"--model", "NAME", "asked for (default: the first that the server names)"}, options.model);
   parser.texts(
       {"--variant", "NAME=JSON", "compare requests with these fields added: plain={\"draft\": false}"},

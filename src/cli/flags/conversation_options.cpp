@@ -5,9 +5,9 @@ namespace slip::cli {
 void add_conversation_options(Parser& parser, ConversationOptions& options) {
   parser.text({"--system,--system-prompt", "TEXT", "instructions that come before the prompt"},
               options.system);
-  parser.choice({"--think,--thinking", "on|off",
-                 "ask the model to think before it answers (default: the template's)"},
-                {"on", "off"}, options.think);
+  parser.choice(
+      {"--think,--thinking", "on|off", "ask the model to think before it answers (default: the template's)"},
+      {"on", "off"}, options.think);
   parser.choice({"--show-thinking", "WHEN", "print its thoughts: on, off, or auto: on a terminal (default)"},
                 {"auto", "on", "off"}, options.show_thinking);
   parser.text({"--chat-template", "FILE", "a Jinja template in place of the model's own"},
