@@ -272,6 +272,19 @@ TEST(Chat, users_22_an_answer_that_ends_by_itself_is_not_empty) {
   EXPECT_EQ(server.replies.last_min_tokens, 1) << "the first token cannot end the reply";
 }
 
+TEST(Chat, users_22_where_the_model_said_nothing_at_all_the_answer_is_a_line_break) {
+  Server server;
+  for (const char* reply : {"<|channel>", "<channel|>", "<|channel>thought\n\n<channel|>"}) {
+    for (const bool stream : {false, true}) {
+      server.says(reply);
+      const auto got = server.ask(kChat, chat({{"stream", stream}}));
+      const json message = (stream ? assembled(got->events()) : reshaped(got->body()))["choices"][0];
+      EXPECT_EQ(message["content"], "\n") << reply;
+      EXPECT_EQ(message["finish_reason"], "stop");
+    }
+  }
+}
+
 TEST(Chat, users_19_reasoning_is_accepted_back_under_both_names) {
   Server server;
   const auto prompt = [&](const char* name) {

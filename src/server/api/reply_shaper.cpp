@@ -34,9 +34,10 @@ Shaped ReplyShaper::add(const engine::Delta& delta) {
   if (!was_closed) out.landing = landing_of(delta, out);
   if (!closed_) add_score(delta, out);
   if (delta.finish == FinishReason::kStopId && options_.chat && !answered_ && calls_ == 0) {
-    const std::string_view said = text::trim(thoughts_);
-    if (!said.empty()) out.items.push_back({.kind = Kind::kText, .text = std::string(said)});
+    std::string said(text::trim(thoughts_));
+    if (said.empty()) said = "\n";  // control tokens alone; clients take an empty answer for a failure
     out.copied = said.size();
+    out.items.push_back({.kind = Kind::kText, .text = std::move(said)});
   }
   return out;
 }

@@ -5,7 +5,8 @@
 // - A call that the end of the tokens cut short is dropped; half a call is of no use to anybody.
 // - Arguments are JSON of an object, typed by the tool's schema.
 // - With parallel calls off, nothing follows the first call.
-// - An answer that ended by itself is not empty: where the model said all in its thoughts, they are the answer.
+// - An answer that ended by itself is not empty: where the model said all in its thoughts, they are the answer. Where it
+//   said nothing at all, the answer is a line break.
 #pragma once
 
 #include <span>
