@@ -118,17 +118,21 @@ size_t resident_bytes() {
 }
 
 void compare(const WholeServer& server, int streams) {
+  double least = 1e9;
   std::vector<double> first, token, cpu, library_first, library_token, library_cpu;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     const Times library = from_library(server, streams), sockets = from_sockets(server, streams);
     library_first.push_back(library.first), library_token.push_back(library.per_token());
     library_cpu.push_back(library.cpu), cpu.push_back(sockets.cpu - library.cpu);
     first.push_back(sockets.first - library.first),
-        token.push_back(sockets.per_token() - library.per_token());
+        least = std::min(least, sockets.first), token.push_back(sockets.per_token() - library.per_token());
   }
-  fmt::print("| {} | {:.2f} | {:+.2f} | {:.3f} | {:+.3f} | {:.3f} | {:+.3f} |\n", streams,
-             median(library_first) * 1e3, median(first) * 1e3, median(library_token) * 1e3,
-             median(token) * 1e3, median(library_cpu) * 1e3, median(cpu) * 1e3);
+  // On a busy machine the least first token is nearest to what a quiet one shows.
+  const double least_library = *std::min_element(library_first.begin(), library_first.end());
+  fmt::print("| {} | {:.2f} | {:+.2f} | {:.2f} | {:+.2f} | {:.3f} | {:+.3f} | {:.3f} | {:+.3f} |\n", streams,
+             median(library_first) * 1e3, median(first) * 1e3, least_library * 1e3,
+             (least - least_library) * 1e3, median(library_token) * 1e3, median(token) * 1e3,
+             median(library_cpu) * 1e3, median(cpu) * 1e3);
 }
 
 /// Streams whose first token is out and whose second one does not come.
@@ -173,9 +177,9 @@ int main() {
     WholeServerOptions options{.sequences = 32, .draft = slip::session::Drafting::kNone};
     const WholeServer server(options);
     fmt::print(
-        "| streams | library: first ms | over HTTP | library: ms a token | over HTTP | library: processor ms "
-        "a token | "
-        "over HTTP |\n|---|---|---|---|---|---|---|\n");
+        "| streams | library: first ms | over HTTP | least | over HTTP | library: ms a token | over HTTP | "
+        "library: "
+        "processor ms a token | over HTTP |\n|---|---|---|---|---|---|---|---|---|\n");
     compare(server, 1);
     compare(server, 32);
   }
