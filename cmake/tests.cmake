@@ -35,7 +35,12 @@ function(slip_test name program)
       math(EXPR index "${shard} - 1")
       set(environment GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${index})
     endif()
-    add_test(NAME ${test} COMMAND ${program} ${filter})
+    # A soak runs where it is asked for: ctest -C soak -L soak.
+    set(only)
+    if("soak" IN_LIST ARG_LABELS)
+      set(only CONFIGURATIONS soak)
+    endif()
+    add_test(NAME ${test} COMMAND ${program} ${filter} ${only})
     set_tests_properties(${test} PROPERTIES LABELS "${ARG_LABELS}" PROCESSORS ${ARG_CORES} TIMEOUT ${ARG_TIMEOUT}
                          ENVIRONMENT "${environment}")
   endforeach()

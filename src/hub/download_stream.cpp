@@ -28,7 +28,7 @@ ReplyFault DownloadStream::check_head() const {
   if (reply.status == 206) {
     const std::string* text = reply.find("content-range");
     const auto range = text == nullptr ? std::nullopt : parse_content_range(*text);
-    const bool right = asked_range && range && range->begin == position && range->end == piece.end &&
+    const bool right = range && range->begin == position && range->end == piece.end &&
                        range->total == job->size() && !encoded;
     if (!right) return ReplyFault::kWrongRange;
     return announces(piece.end - position) ? ReplyFault::kNone : ReplyFault::kWrongSize;

@@ -197,8 +197,9 @@ bool Hub::Impl::plan_drafter_from(const std::string& repository, Plan& plan) {
 
 void Hub::Impl::plan_drafter(Plan& plan, DrafterChoice choice) {
   const std::string& model = plan.model.repository;
+  plan.is_drafter = ends_like_drafter(model);
   if (choice == DrafterChoice::kNone) return;
-  if (ends_like_drafter(model)) {
+  if (plan.is_drafter) {
     plan.drafter_note = "it is a drafter itself";
     return;
   }

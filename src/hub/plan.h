@@ -44,6 +44,7 @@ struct PlannedRepository {
 struct Plan {
   PlannedRepository model;
   std::optional<PlannedRepository> drafter;
+  bool is_drafter = false;   // the repository is an assistant or a DFlash drafter itself
   std::string drafter_note;  // why there is none; "" when there is
   std::string cache;         // the folder it all goes to
   std::string folder;        // of the model's snapshot: what -m finds afterwards

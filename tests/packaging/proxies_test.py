@@ -17,6 +17,7 @@ import threading
 import time
 
 PROGRAM, SOURCE, FOLDER = sys.argv[1:4]
+MODEL = os.path.join(SOURCE, "models", "tiny")
 GRACE = 2.5  # longer than two of HAProxy's checks and their timeouts
 failures = []
 
@@ -49,7 +50,7 @@ class Replica:
     def start(self):
         self.log = tempfile.NamedTemporaryFile("w+", dir=FOLDER, prefix=f"replica-{self.port}-", delete=False)
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", str(self.port), "-t", "1", "--context", "4096", "--cache", "512MiB",
+            [PROGRAM, "serve", "-m", MODEL, "--port", str(self.port), "-t", "1", "--context", "4096", "--cache", "512MiB",
              "--max-sequences", str(self.sequences), "--drain-grace", str(GRACE)],
             stdout=self.log, stderr=self.log)
         until(self.healthy, f"the replica at {self.port}: {self.log.name}")

@@ -116,11 +116,12 @@ class Client {
     return ::ioctl(file_, TIOCOUTQ, &unread) == 0 && unread == 0;
   }
   int file() const { return file_; }
+  std::chrono::milliseconds patience = kPatience;
 
  private:
   bool more() {
     pollfd entry{file_, POLLIN, 0};
-    if (::poll(&entry, 1, static_cast<int>(kPatience.count())) <= 0) return false;
+    if (::poll(&entry, 1, static_cast<int>(patience.count())) <= 0) return false;
     char buffer[65536];
     const auto size = ::recv(file_, buffer, sizeof buffer, 0);
     ended_ = size <= 0;

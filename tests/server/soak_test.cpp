@@ -50,7 +50,10 @@ class Clients {
   }
 
   void one() {
-    if (!client_ || below(10) == 0) client_.emplace(server_.port());
+    if (!client_ || below(10) == 0) {
+      client_.emplace(server_.port());
+      client_->patience = std::chrono::minutes(4);  // on a busy machine, among many
+    }
     const bool stream = below(2) == 0;
     json made = body();
     made["stream"] = stream;
@@ -116,11 +119,12 @@ TEST(ServerSoak, ten_thousand_requests_leave_nothing_behind) {
   constexpr int kThreads = 8, kEach = 125, kRounds = 10;
   WholeServerOptions options;
   options.service.limits.queue = 1000;
+  options.cache_bytes = size_t{64} << 20;  // full of old prefixes after a round or two
   options.http.limits.unsent_bytes = size_t{64} << 10;
   options.http.unix_socket = testing::TempDir() + "slip_soak_" + std::to_string(::getpid());
   options.http.times.write = std::chrono::milliseconds(300);
   const WholeServer server(options);
-  size_t after_first = 0;
+  std::vector<size_t> bytes;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<std::thread> threads;
     std::atomic<int> whole{0};
@@ -139,10 +143,11 @@ TEST(ServerSoak, ten_thousand_requests_leave_nothing_behind) {
              load.free_bytes == load.cache_bytes && server.server->counts().connections == 0;
     })) << "something is left after round "
         << round;
-    if (round == 1) after_first = bytes_in_use();
+    bytes.push_back(bytes_in_use());
   }
   EXPECT_GT(server.server->counts().dropped, 0u) << "some did not read";
-  EXPECT_LT(bytes_in_use(), after_first + (size_t{1} << 20)) << "8,000 requests later";
+  EXPECT_LT(bytes.back(), bytes[2] + (size_t{1} << 19))
+      << "7,000 requests later: " << testing::PrintToString(bytes);
 }
 
 }  // namespace

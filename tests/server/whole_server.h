@@ -11,6 +11,7 @@ struct WholeServerOptions {
   int sequences = 16;
   int context = 0;    // 0 = what the model was made for
   int step_rows = 0;  // 0 = what the backend takes
+  size_t cache_bytes = ~size_t{0};
   session::Drafting draft = session::Drafting::kSuffix;
   ServiceOptions service = {.log_requests = false};
   http::Options http = {};
@@ -24,10 +25,11 @@ class WholeServer {
     const test::ScriptedVocabulary vocabulary(test::thoughtful_script());
     model = std::make_unique<session::Model>(synth::synthesize(synth),
                                              text::Tokenizer::parse(vocabulary.tokenizer_json(), "scripted"));
-    session::LoadOptions load{
-        .draft = {.kind = options.draft},
-        .engine = {
-            .context = options.context, .sequences = options.sequences, .step_rows = options.step_rows}};
+    session::LoadOptions load{.draft = {.kind = options.draft},
+                              .engine = {.context = options.context,
+                                         .sequences = options.sequences,
+                                         .step_rows = options.step_rows,
+                                         .cache_bytes = options.cache_bytes}};
     load.backend.device = session::DeviceKind::kCpu;
     load.backend.threads = 1;
     model->load(load);

@@ -54,8 +54,9 @@ void write_event(const char* name, const ordered_json& fields) {
 
 /// The plan, before anything else: on stderr for people, on stdout for programs.
 void show_plan(const PullArguments& options, const hub::Plan& plan, Puller& puller) {
-  // Of a model that is here, `inspect` says it.
-  const std::optional<PlanFit> fit = plan.complete() ? std::nullopt : std::optional(puller.fit(plan));
+  // Of a model that is here, `inspect` says it; a drafter alone runs nowhere.
+  const bool asked = !plan.complete() && !plan.is_drafter;
+  const std::optional<PlanFit> fit = asked ? std::optional(puller.fit(plan)) : std::nullopt;
   if (options.json) {
     ordered_json fields = plan_json(plan);
     if (fit) fields["fit"] = fit_json(*fit, plan);

@@ -226,7 +226,10 @@ void offer_pull(const ModelOptions& options, Needs needs) {
   Puller puller;
   const hub::Plan plan = puller.plan(options.model);
   write_err(plan_text(plan));
-  write_err(fit_text(puller.fit(plan), plan));
+  const PlanFit fit = puller.fit(plan);
+  // The command would only refuse it, after hours perhaps.
+  if (!fit.fit) fail_file("{}; nothing is downloaded", fit.fault);
+  write_err(fit_text(fit, plan));
   puller.require_disk(plan);
   if (ask && !confirmed(fmt::format("download {}?", bytes_text(plan.missing()))))
     fail_usage("{}: is not downloaded; nothing was changed", options.model);
