@@ -84,7 +84,7 @@ TEST(ApiIdentity, users_22_of_1000_answers_that_ended_by_themselves_none_is_empt
   for (int i = 0; i < 1000; ++i) {
     http::Client& client = clients[static_cast<size_t>(i) % clients.size()];
     // Hot enough to leave what the model would say; thoughts and calls are begun and not ended.
-    json body = chat({{"max_tokens", 30}, {"temperature", 1 + i % 3 * 0.5}, {"seed", i}});
+    json body = chat({{"max_tokens", 30}, {"temperature", 1 + i % 5 * 0.5}, {"seed", i}});
     body["messages"][0]["content"] =
         std::string(static_cast<size_t>(i % 40 + 1), 'a' + static_cast<char>(i % 26));
     client.send(WholeServer::request("/v1/chat/completions", body));
